@@ -6,8 +6,8 @@ pairs are painted and compared with the cell itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,18 +18,29 @@ from interleave_mini.reader.arrays import Array, Arrays, Templates, confidence_o
 from interleave_mini.reader.template_cache import painted
 from interleave_mini.world.backgrounds import background
 from interleave_mini.world.carrying import RASTER
-from interleave_mini.world.drawing import EMPTY, RELATIONS, THINGS, appearance, corner, thing_of
-from interleave_mini.world.scene import CELLS, Size
+from interleave_mini.world.drawing import (
+    EMPTY,
+    RELATIONS,
+    THINGS,
+    appearance,
+    atlas_row,
+    corner,
+    load_code,
+    thing_of,
+)
+from interleave_mini.world.scene import CELLS, Size, Thing
 from interleave_mini.world.sprites import CELL, laid_over
-from interleave_mini.world.wider import ALL_BACKGROUNDS
+from interleave_mini.world.wider import ALL_BACKGROUNDS, ALL_KINDS
 
 _FINE = 40
 _CARRIERS, _PAIRS = 12, 8
 """How many carriers, and how many pairs, are examined further."""
 _LINES, _COLUMNS = slice(34 // RASTER, CELL // RASTER), slice(18 // RASTER, 64 // RASTER)
 """Where a small sprite is in its cell, in coarse pixels."""
+Codes = tuple[int, int]
+"""The row of the carrier and the code of the load."""
 Pair = tuple[int, int, float, float]
-"""The row of the carrier, the code of the load, the confidence and the error."""
+"""The same, with the confidence and the error."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +63,16 @@ class PairReader:
         self.arrays = arrays
         self.coarse = coarse
 
-    def read(self, pixels: Any, coarse: Array, spots: NDArray[np.int64], places: Sequence[int]) -> list[Pair]:
-        """The best pair of each of these cells."""
-        return [self._read(pixels[place], coarse[place], int(spots[place])) for place in places]
+    def read(self, pixels: Any, coarse: Array, spot: int, expected: Sequence[Thing] = ()) -> Pair:
+        """The best pair of a cell; with `expected` the best of these and of others in their states."""
+        shown = pixels if isinstance(pixels, np.ndarray) else self.arrays.to_numpy(pixels)
+        if expected:
+            alike = (codes for thing in expected for codes in _in_all_states(thing))
+            return self._exactly(shown, spot, list(dict.fromkeys(alike)))
+        return self._exactly(shown, spot, self._nearest(coarse, spot))
 
-    def _read(self, pixels: Any, coarse: Array, spot: int) -> Pair:
+    def _nearest(self, coarse: Array, spot: int) -> list[Codes]:
+        """The pairs that are nearest to a cell."""
         behind = self.coarse.backgrounds[spot]
         likely = self.arrays.to_numpy(
             self.arrays.smallest(self._carrier_errors(coarse, behind)[None], _CARRIERS)[0]
@@ -66,19 +82,17 @@ class PairReader:
             errors = self._load_errors(coarse, behind, carrier)[None]
             for load in self.arrays.to_numpy(self.arrays.smallest(errors, _PAIRS))[0].tolist():
                 pairs.append((float(errors[0, load]), carrier, load))
-        shown = pixels if isinstance(pixels, np.ndarray) else self.arrays.to_numpy(pixels)
-        return self._exactly(shown, spot, sorted(pairs)[:_PAIRS])
+        known, relations = self._carriers, len(RELATIONS)
+        return [
+            (int(known.rows[at]), int(self._small_rows[load]) * relations + int(known.relations[at]))
+            for _, at, load in sorted(pairs)[:_PAIRS]
+        ]
 
-    def _exactly(self, pixels: NDArray[np.uint8], spot: int, pairs: Sequence[tuple[float, int, int]]) -> Pair:
+    def _exactly(self, pixels: NDArray[np.uint8], spot: int, found: Sequence[Codes]) -> Pair:
         """The best of some pairs, painted and compared with the cell."""
         top, left = corner(spot % CELLS)
         empty = background(ALL_BACKGROUNDS[spot // CELLS])[top : top + CELL, left : left + CELL]
-        found, off = [], []
-        for _, carrier, load in pairs:
-            row = int(self._carriers.rows[carrier])
-            code = int(self._small_rows[load]) * len(RELATIONS) + int(self._carriers.relations[carrier])
-            found.append((row, code))
-            off.append(laid_over(appearance(thing_of(row, code)), empty))
+        off = [laid_over(appearance(thing_of(row, code)), empty) for row, code in found]
         off += [laid_over(appearance(thing_of(found[0][0], EMPTY)), empty), empty]
         differences = reduced(np.stack(off).astype(np.float32) - pixels, _FINE).reshape(len(off), -1)
         errors = np.sqrt((differences**2).mean(axis=1))
@@ -221,3 +235,16 @@ def _seen(where: NDArray[np.int64], side: int) -> NDArray[np.float32]:
         lines = slice(max(0, _LINES.start + down), min(_LINES.stop + down, cut))
         seen[row, lines, _COLUMNS.start + across : _COLUMNS.stop + across] = 0
     return seen
+
+
+def _in_all_states(thing: Thing) -> Iterator[Codes]:
+    """The codes of a pair, and of those that differ by a state: they are the most alike."""
+    if thing.load is None:
+        return
+    row, load = atlas_row(thing), thing.load
+    for state in range(len(ALL_KINDS[load.thing.kind].states)):
+        yield row, load_code(replace(load, thing=replace(load.thing, state=state)))
+    for state in range(len(ALL_KINDS[thing.kind].states)):
+        other = replace(thing.alone, state=state)
+        if load.relation.is_possible_with(other.noun):
+            yield atlas_row(other), load_code(load)

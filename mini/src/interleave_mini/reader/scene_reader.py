@@ -7,7 +7,7 @@ a thing that carries another (`pairs`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -31,7 +31,7 @@ from interleave_mini.reader.pairs import PairReader
 from interleave_mini.reader.template_cache import FINE, painted
 from interleave_mini.world.backgrounds import SIDE
 from interleave_mini.world.drawing import EMPTY, MARGIN, THINGS, scene_of
-from interleave_mini.world.scene import CELLS, GRID, Scene
+from interleave_mini.world.scene import CELLS, GRID, Scene, Thing
 from interleave_mini.world.sprites import CELL
 
 COARSE = 20
@@ -45,6 +45,8 @@ FIRST_GRIPPER = 1 + len(THINGS)
 """Rows of the atlas from here on are grippers, which are in the top row only."""
 CellKey = tuple[int, bytes]
 """Background and position of a cell as one number, and a digest of its pixels."""
+Likely = Mapping[int, Sequence[Thing]]
+"""By number of the cell, the things with a load that it may show."""
 Cell = tuple[int, int, float, float]
 """The atlas row of what a cell shows, the code of what that carries, the confidence, and the error of its
 pixels."""
@@ -87,17 +89,27 @@ class Reader:
         """One image, of any size."""
         return self.read_many([image])[0]
 
-    def read_many(self, images: Sequence[Image.Image] | NDArray[np.uint8] | Array) -> list[Reading]:
-        """Many images: PIL images, or n×256×256×3 pixels as an array or tensor."""
+    def read_many(
+        self,
+        images: Sequence[Image.Image] | NDArray[np.uint8] | Array,
+        expected: Sequence[Sequence[Scene]] | None = None,
+    ) -> list[Reading]:
+        """Many images: PIL images, or n×256×256×3 pixels as an array or tensor.
+
+        `expected` are scenes that each of them may show. Only what things carry there is then looked for:
+        a search among all pairs takes ten times as long as all the rest.
+        """
         readings: list[Reading] = []
         for start in range(0, len(images), self.batch):
-            readings += self._read_batch(_as_pixels(images[start : start + self.batch]))
+            end = start + self.batch
+            likely = None if expected is None else _loaded(expected[start:end])
+            readings += self._read_batch(_as_pixels(images[start:end]), likely)
         return readings
 
-    def _read_batch(self, pixels: Any) -> list[Reading]:
+    def _read_batch(self, pixels: Any, likely: Likely | None) -> list[Reading]:
         places, border_errors = map(self.arrays.to_numpy, self._backgrounds(pixels))
         spots = (places.reshape(-1, 1) * CELLS + np.arange(CELLS)).reshape(-1)
-        seen = self._read_cells(cells_of(pixels), spots)
+        seen = self._read_cells(cells_of(pixels), spots, likely)
         return [
             _reading(int(place), seen[first : first + CELLS], float(border))
             for place, border, first in zip(
@@ -105,10 +117,10 @@ class Reader:
             )
         ]
 
-    def _read_cells(self, cells: Any, spots: NDArray[np.int64]) -> list[Cell]:
+    def _read_cells(self, cells: Any, spots: NDArray[np.int64], likely: Likely | None) -> list[Cell]:
         """The contents of cells; identical pixels are matched once and then cached."""
-        if not isinstance(cells, np.ndarray):
-            return self._nearest_templates(cells, spots)
+        if likely is not None or not isinstance(cells, np.ndarray):
+            return self._nearest_templates(cells, spots, likely)
         keys = [(spot, sha256(cell).digest()) for spot, cell in zip(spots.tolist(), cells, strict=True)]
         known = {key: found for key in keys if (found := self._cell_cache.get(key)) is not None}
         new = {key: place for place, key in enumerate(keys) if key not in known}
@@ -123,7 +135,9 @@ class Reader:
             self._cell_cache = {}
         self._cell_cache.update(cells)
 
-    def _nearest_templates(self, pixels: Any, spots: NDArray[np.int64]) -> list[Cell]:
+    def _nearest_templates(
+        self, pixels: Any, spots: NDArray[np.int64], likely: Likely | None = None
+    ) -> list[Cell]:
         """The best template for each cell."""
         where = self.arrays.integers(spots)
         fine = reduced(self.arrays.floats(pixels), FINE)
@@ -134,7 +148,9 @@ class Reader:
         )
         alone = _best_of_shortlist(self.arrays.to_numpy(candidates), errors, apart)
         unclear = [place for place, (*_, error) in enumerate(alone) if error > UNCLEAR]
-        for place, pair in zip(unclear, self._pairs.read(pixels, coarse, spots, unclear), strict=True):
+        for place in unclear if likely is None else likely.keys() & unclear:
+            things = () if likely is None else likely[place]
+            pair = self._pairs.read(pixels[place], coarse[place], int(spots[place]), things)
             if pair[-1] < MUCH_BETTER * alone[place][-1]:
                 alone[place] = pair
         return alone
@@ -214,6 +230,17 @@ def _best_of_shortlist(
     return list(
         zip(candidates[rows, chosen].tolist(), nothing, confidence.tolist(), least.tolist(), strict=True)
     )
+
+
+def _loaded(expected: Sequence[Sequence[Scene]]) -> Likely:
+    """By number of the cell, the things with a load that scenes have there."""
+    found: dict[int, list[Thing]] = {}
+    for number, scenes in enumerate(expected):
+        for scene in scenes:
+            for cell, thing in scene.things.items():
+                if thing.load is not None:
+                    found.setdefault(number * CELLS + cell, []).append(thing)
+    return found
 
 
 def _reading(place: int, cells: list[Cell], border_error: float) -> Reading:
