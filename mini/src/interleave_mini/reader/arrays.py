@@ -53,8 +53,8 @@ def confidence_of(
 ) -> NDArray[np.floating[Any]]:
     """1 where the pixels are exactly as drawn; 0 where they lie halfway to another template, or far from all.
 
-    `others` are the errors (RMS) of other templates, and `apart` their distances from the best one, in the last
-    axis. Noise moves pixels in all directions and hardly towards one template, so it lowers this little.
+    `others` are the errors (RMS) of other templates, and `apart` their distances from the best one, in the
+    last axis. Noise moves pixels in all directions and hardly towards one template, so it lowers this little.
     """
     squares = np.maximum(apart.astype(np.float64) ** 2, 1e-3)
     margins = np.where(apart > SAME, (others.astype(np.float64) ** 2 - error[..., None] ** 2) / squares, 1)

@@ -21,9 +21,9 @@ from interleave_mini.world.carrying import RASTER
 from interleave_mini.world.drawing import (
     EMPTY,
     RELATIONS,
+    ROW_OF,
     THINGS,
     appearance,
-    atlas_row,
     corner,
     load_code,
     thing_of,
@@ -241,10 +241,10 @@ def _in_all_states(thing: Thing) -> Iterator[Codes]:
     """The codes of a pair, and of those that differ by a state: they are the most alike."""
     if thing.load is None:
         return
-    row, load = atlas_row(thing), thing.load
+    row, load = ROW_OF[thing.alone], thing.load
     for state in range(len(ALL_KINDS[load.thing.kind].states)):
         yield row, load_code(replace(load, thing=replace(load.thing, state=state)))
     for state in range(len(ALL_KINDS[thing.kind].states)):
         other = replace(thing.alone, state=state)
         if load.relation.is_possible_with(other.noun):
-            yield atlas_row(other), load_code(load)
+            yield ROW_OF[other.alone], load_code(load)

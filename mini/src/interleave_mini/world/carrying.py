@@ -21,11 +21,11 @@ _SUNK = 5
 _INSIDE = 8
 """How much of a thing is hidden below the rim of what it is in."""
 SHIFT = 16
-"""Shifts are multiples of this, the side of a token of the generator: a small thing is then drawn from the same
-tokens alone, carried or anywhere else."""
+"""Shifts are multiples of this, the side of a token of the generator: so a small thing is drawn from the
+same tokens, whether it is carried or not."""
 _HOLDER_ASIDE, _HELD_ASIDE, _HELD_UP = -SHIFT, SHIFT, -SHIFT
 RASTER = 4
-"""Lines at which a load is cut are multiples of this, so that the reader can cut sprites of lower resolution."""
+"""Lines at which a load is cut are multiples of this, so that the reader can cut smaller sprites, too."""
 
 
 class Layout(NamedTuple):

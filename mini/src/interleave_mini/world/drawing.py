@@ -139,11 +139,6 @@ def thing_of(row: int, code: int) -> Thing:
     return replace(THINGS[row - 1], load=load)
 
 
-def atlas_row(thing: Thing) -> int:
-    """The row of the atlas with a thing without what it carries."""
-    return _ROW[thing.alone]
-
-
 def gripper_row(holds: str | None) -> int:
     """The row of the atlas with the gripper that holds a block of this colour, or none."""
     return _GRIPPER_ROW[holds]

@@ -11,11 +11,12 @@ from interleave_mini.bench.tasks import Step
 from interleave_mini.language.words import UNCOUNTABLE, one_of, plural
 from interleave_mini.world.kinds import Kind
 from interleave_mini.world.wider import ADJECTIVES, ALL_COLOURS, ALL_KINDS, ALL_NOUNS
+from miniature.grammar.wider_words import LIKE, SAME
 from miniature.grammar.worked_examples import WorkedExample, is_held_out, worked_examples
 from miniature.train.new_words import exchanged_words, has_word
 
-OTHER_KINDS, OTHER_COLOURS = 0.5, 0.5
-"""Shares of examples with other things, and with other colours."""
+OTHER_KINDS, OTHER_COLOURS, OTHER_NOUNS = 0.5, 0.5, 0.3
+"""Shares of examples with other things, with other colours, and with another noun for the same thing."""
 _TRIES = 8
 _NOUN_OF = {form: noun for noun in ALL_NOUNS for form in (plural(noun), noun)}
 _NAMED = re.compile(rf"\b(?P<colour>{one_of(ALL_COLOURS)}) (?P<noun>{one_of(_NOUN_OF)})\b")
@@ -43,20 +44,36 @@ def retold_steps(rng: Random) -> tuple[Step, ...]:
 
 
 def retold(example: WorkedExample, request: str, rng: Random) -> WorkedExample:
-    """Return one wording of an example, half of the time with other things, and with other colours."""
+    """Return one wording of an example, often with other things, other colours, or other nouns for them."""
     prompts = " ".join(prompt for prompt, _ in example.plan)
+    said = " ".join([request, *(caption for _, caption in example.plan)])
     exchanged: dict[str, str] = {}
     if rng.random() < OTHER_COLOURS:
         exchanged |= _other_colours(request, prompts, rng)
     if rng.random() < OTHER_KINDS:
-        exchanged |= _other_kinds(request, prompts, rng)
-    if not exchanged:
-        return WorkedExample(example.topic, (request,), example.plan)
-    plan = tuple(
-        (exchanged_words(prompt, exchanged), exchanged_words(caption, exchanged))
-        for prompt, caption in example.plan
-    )
-    return WorkedExample(example.topic, (exchanged_words(request, exchanged),), plan)
+        exchanged |= _other_kinds(request, said, prompts, rng)
+    plan = list(example.plan)
+    if exchanged:
+        request = exchanged_words(request, exchanged)
+        plan = [
+            (exchanged_words(prompt, exchanged), exchanged_words(caption, exchanged))
+            for prompt, caption in plan
+        ]
+    if rng.random() < OTHER_NOUNS and (nouns := _other_nouns(request, rng)):
+        request = exchanged_words(request, nouns)
+        plan = [(prompt, exchanged_words(caption, nouns)) for prompt, caption in plan]
+    return WorkedExample(example.topic, (request,), tuple(plan))
+
+
+def _other_nouns(request: str, rng: Random) -> dict[str, str]:
+    """Map nouns of the request to others that people use for the same thing: the truck is a lorry."""
+    found: dict[str, str] = {}
+    for name, others in _OTHER_NOUNS.items():
+        noun, nouns = _forms(ALL_KINDS[name])
+        if has_word(request, noun, nouns):
+            other = rng.choice(others)
+            found |= {noun: other, nouns: plural(other)}
+    return found
 
 
 def _other_colours(request: str, prompts: str, rng: Random) -> dict[str, str]:
@@ -77,11 +94,11 @@ def _kind_of(noun: str) -> Kind:
     return ALL_KINDS[ALL_NOUNS[noun][0]]
 
 
-def _other_kinds(request: str, prompts: str, rng: Random) -> dict[str, str]:
+def _other_kinds(request: str, said: str, prompts: str, rng: Random) -> dict[str, str]:
     """Map kinds to others of their category, in the usual colour if none is stated.
 
     The others have all states that are in the plan. Whether they can carry the same is seen when the plan
-    is carried out.
+    is carried out. A kind with another noun in what is said, too, stays: a goat does not become a bird.
     """
     states: dict[str, set[str]] = {}
     for _, noun in _things_named(prompts):
@@ -90,7 +107,9 @@ def _other_kinds(request: str, prompts: str, rng: Random) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, used in sorted(states.items()):
         others = [each for each in _alike(ALL_KINDS[name], used) if each.name not in states]
-        if "?" in used or not others or (ALL_KINDS[name].category == "person" and _PRONOUN.search(request)):
+        if "?" in used or not others or (ALL_KINDS[name].category == "person" and _PRONOUN.search(said)):
+            continue
+        if has_word(said, *_nouns_for(name)):
             continue
         other = rng.choice(others)
         if not has_word(request, *_forms(other)) and not any(
@@ -116,6 +135,18 @@ _OF_CATEGORY: dict[str, list[Kind]] = {}
 for _kind in ALL_KINDS.values():
     if _kind.states[_kind.usual] not in UNCOUNTABLE:
         _OF_CATEGORY.setdefault(_kind.category, []).append(_kind)
+
+
+_OTHER_NOUNS: dict[str, list[str]] = {}
+for _noun, _name in {**SAME, **LIKE}.items():
+    if _name in ALL_KINDS:
+        _OTHER_NOUNS.setdefault(_name, []).append(_noun)
+
+
+@cache
+def _nouns_for(name: str) -> tuple[str, ...]:
+    """Return the other nouns for a kind, and their plurals; “?” stands for none."""
+    return tuple(form for noun in _OTHER_NOUNS.get(name, "?") for form in (noun, plural(noun)))
 
 
 @cache
