@@ -1,8 +1,9 @@
 """The steps of frames, in short: `garden: a on b l; c r`, then `a > m; b = broken; night`.
 
 Positions are tl t tr l m r bl b br; `*` is a free cell, and `by a` one beside a slot. Items: `a m`,
-`a.sleeping on b l`, `3 a m` (in a row), `small a m`. Operations: `a > r` (moves), `a = wet`, `a =` (as usual), `+ a r`,
-`+ a in b`, `a in b`, `a held b`, `- a`, `a ~ c` (paint), `a => b` (replace), `a <> b` (swap), `a big`,
+`a.sleeping on b l`, `3 a m` (in a row), `small a m`. Operations: `a > r` (moves), `a = wet`, `a =` (as usual),
+`+ a r`, `+ a in b`, `a in b`, `a held b`, `a off` (leaves what carries it), `- a`,
+`a ~ c` (paint), `a => b` (replace), `a <> b` (swap), `a big`,
 `a small`, `night`, `day`, `at p`. They are separated by semicolons.
 """
 
@@ -139,8 +140,11 @@ class Stage:
                 return ChangeState(self.spot(slot), state_of(self.roles[slot].kind, state))
             case [slot, "~", colour]:
                 return self._paint(slot, self.colours.get(colour, colour))
+            case [slot, "off"]:
+                return self._off(slot)
             case [slot, "=>", other]:
-                return Replace(self.spot(slot), self._thing(other))
+                spot, thing = self.spot(slot), self._thing(other)
+                return Replace(spot, carried(thing) if spot >= CELLS else thing)
             case [slot, "<>", other]:
                 return Swap(self.spot(slot), self.spot(other))
             case [slot, ("big" | "small") as size]:
@@ -155,6 +159,12 @@ class Stage:
         spot = self.spot(slot)
         self.now[slot] = (self.now[slot][0], colour)
         return Recolour(spot, colour)
+
+    def _off(self, slot: str) -> Move:
+        spot = self.spot(slot)
+        if spot < CELLS:
+            raise Impossible("it is on nothing")
+        return Move(spot, self.cell_of("*"))
 
     def _beside(self, slot: str) -> int:
         """Return a free cell next to a slot: in its row, or below or above it."""
