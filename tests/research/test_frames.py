@@ -48,7 +48,9 @@ def test_a_frame_can_be_carried_out_almost_always(frame) -> None:
 
 
 def carried_out_as_prompts(steps) -> list:
-    return [step.scene for step in WorkedExample("", ("",), tuple((s.prompt, s.caption) for s in steps)).steps()]
+    return [
+        step.scene for step in WorkedExample("", ("",), tuple((s.prompt, s.caption) for s in steps)).steps()
+    ]
 
 
 def test_prompts_say_what_the_steps_do_and_requests_differ() -> None:

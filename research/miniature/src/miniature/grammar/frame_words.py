@@ -167,7 +167,9 @@ def cast(choice: Choice, rng: Random, *, is_said: bool = True, colour: str = "",
     chance = rng.random()
     if chance < UNUSUAL_COLOUR:
         others = [
-            each for each in ALL_COLOURS if each != kind.colour and not is_held_out_pair(Thing(kind.name, each))
+            each
+            for each in ALL_COLOURS
+            if each != kind.colour and not is_held_out_pair(Thing(kind.name, each))
         ]
         role.colour, role.says_colour = rng.choice(others), True
     elif chance < UNUSUAL_COLOUR + USUAL_SAID:

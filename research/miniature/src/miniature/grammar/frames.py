@@ -44,6 +44,10 @@ mirrored plans where sides are said."""
 _TRIES = 40
 _FORMS = "-!>?"
 _SLOT = re.compile(r"(?P<name>[a-z]|in)(?P<kind>:| =)\s+(?P<words>.+)")
+_NO_CLAUSE = re.compile(
+    r"[:?]| - |, (?:take|then|and then|stop)|^(?:first|count|one|two|three|[0-9]|neither|only|from|now)\b"
+)
+"""What is no sentence that could follow “show me how”."""
 _GAP = re.compile(r"\{([^{}]+)\}")
 _WORD = re.compile(r"[a-z](?:\.[a-z_-]+)?")
 _PLACE_OF: dict[str, str] = {
@@ -119,7 +123,9 @@ def _parse_frame(block: list[str], source: str) -> Frame:
 
 def _wording(line: str) -> Wording:
     form, _, words = line.partition(" ")
-    return Wording(form, words) if form in _FORMS and words else Wording("", line)
+    if form in _FORMS and words:
+        return Wording(form, words)
+    return Wording(PLAIN if _NO_CLAUSE.search(line) else "", line)
 
 
 def _places(words: str) -> tuple[str, ...]:
@@ -204,13 +210,17 @@ def try_frame(frame: Frame, rng: Random) -> tuple[str, str, tuple[Step, ...]] | 
     return topic, asked(request, form, len(steps), rng), steps
 
 
-def filled(
-    frame: Frame, wording: Wording, rng: Random
-) -> tuple[Teller, Stage, str, bool] | None:
+def filled(frame: Frame, wording: Wording, rng: Random) -> tuple[Teller, Stage, str, bool] | None:
     words = {name: rng.choice(slot.words) for name, slot in frame.slots.items() if slot.kind == "word"}
     text = wording.words + " ".join(form for forms in words.values() for form in forms)
     said = {gap.split()[-1].partition(".")[0] for gap in _GAP.findall(text)}
-    colours = dict(zip((n for n, s in frame.slots.items() if s.kind == "colour"), rng.sample([*ALL_COLOURS], 9), strict=False))
+    colours = dict(
+        zip(
+            (n for n, s in frame.slots.items() if s.kind == "colour"),
+            rng.sample([*ALL_COLOURS], 9),
+            strict=False,
+        )
+    )
     numbers = {n: int(rng.choice(s.words)[0]) for n, s in frame.slots.items() if s.kind == "number"}
     places = {
         n: rng.choice([each for (each,) in s.words] or [*ALL_BACKGROUNDS])
@@ -243,7 +253,9 @@ def _place(frame: Frame, roles: dict[str, Role], places: dict[str, str], rng: Ra
     """Return the place of the first image, and whether the request says it."""
     head = frame.steps[0][0].partition(":")[0].strip()
     if head != "*":
-        return places.get(head, head.replace("_", " ")), False
+        name, night, _ = head.rpartition(" night")
+        by_night = NIGHT_OF.get(places[name], places[name]) if night and name in places else ""
+        return by_night or places.get(head, head.replace("_", " ")), False
     usual = frame.places or (_usual_place(roles),)
     if rng.random() >= PLACE_SAID:
         return usual[0], False
@@ -265,7 +277,9 @@ def _usual_place(roles: dict[str, Role]) -> str:
     return "meadow"
 
 
-def _requested(frame: Frame, wording: Wording, teller: Teller, stage: Stage, place: str, rng: Random) -> tuple[str, str]:
+def _requested(
+    frame: Frame, wording: Wording, teller: Teller, stage: Stage, place: str, rng: Random
+) -> tuple[str, str]:
     """Return the request in words, and its form; a place is where the frame has its gap, or at the end or the beginning."""
     inside = _within(place, rng) if place else ""
     words, form = wording.words, wording.form

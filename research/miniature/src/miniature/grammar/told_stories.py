@@ -100,7 +100,9 @@ def _go_on(telling: _Telling, event: Frame, rng: Random) -> None:
     stage = Stage(roles, places, colours, {})
     stage.scene = telling.scene
     known = {name: (role.is_known, role.colour) for name, role in roles.items()}
-    told = Teller(roles, {**words, **shown}, {}, places, {}, rng).told(_with_pronoun(wording.words, roles, telling, rng))
+    told = Teller(roles, {**words, **shown}, {}, places, {}, rng).told(
+        _with_pronoun(wording.words, roles, telling, rng)
+    )
     try:
         step = step_of(stage, event.steps[0][0], _sentence(told))
     except InputError:
@@ -139,7 +141,11 @@ def _bound(event: Frame, wording: Wording, telling: _Telling, rng: Random) -> di
             subject = [role for role in found if role is telling.last]
             roles[name] = subject[0] if subject and rng.random() < 0.6 and name == "a" else rng.choice(found)
             continue
-        free = [each for each in slot.choices if each.kind not in ever and each.kind not in {r.kind for r in roles.values()}]
+        free = [
+            each
+            for each in slot.choices
+            if each.kind not in ever and each.kind not in {r.kind for r in roles.values()}
+        ]
         if not free:
             return None
         said = re.search(rf"\{{(?:[a-z-]+ )?{name}(?:\.[a-z_-]+)?\}}", wording.words) is not None

@@ -13,22 +13,53 @@ PLAIN = "plain"
 """The form of a request that has nothing around it."""
 _AROUND: dict[str, tuple[str, ...]] = {
     "": (
-        *("draw this: {}", "show me how {}", "i want to see how {}", "can you show how {}?", "please draw how {}"),
+        *(
+            "draw this: {}",
+            "show me how {}",
+            "i want to see how {}",
+            "can you show how {}?",
+            "please draw how {}",
+        ),
         *("a story: {}", "tell me in images how {}", "make images where {}", "show that {}", "imagine: {}"),
-        *("draw it: {}", "please show how {}", "could you draw how {}?", "i'd like to see how {}", "{} please"),
+        *(
+            "draw it: {}",
+            "please show how {}",
+            "could you draw how {}?",
+            "i'd like to see how {}",
+            "{} please",
+        ),
     ),
     "one": (
         *("a picture where {}", "an image where {}", "draw: {}", "draw a picture in which {}", "imagine: {}"),
-        *("please paint this: {}", "i want a picture where {}", "one image: {}", "show me that {}", "{} please"),
+        *(
+            "please paint this: {}",
+            "i want a picture where {}",
+            "one image: {}",
+            "show me that {}",
+            "{} please",
+        ),
         *("can you draw that {}?", "just one image: {}", "make an image where {}", "a drawing: {}"),
     ),
     "-": (
         *("draw {}", "show me {}", "a picture of {}", "can you draw {}?", "i'd like to see {}", "{} please"),
         *("please paint {}", "i want {}", "make {}", "could i have {}, please?", "show {}", "let me see {}"),
-        *("please draw {} for me", "can you make {} please", "i need an image of {}", "create {}", "an image of {}"),
+        *(
+            "please draw {} for me",
+            "can you make {} please",
+            "i need an image of {}",
+            "create {}",
+            "an image of {}",
+        ),
     ),
     "!": (
-        *("please {}", "can you {}?", "{} please", "could you {}, please?", "i want you to {}", "would you {}?"),
+        *(
+            "please {}",
+            "can you {}?",
+            "{} please",
+            "could you {}, please?",
+            "i want you to {}",
+            "would you {}?",
+        ),
         *("i'd like you to {}", "now {}", "just {}"),
     ),
     ">": (
@@ -37,7 +68,13 @@ _AROUND: dict[str, tuple[str, ...]] = {
     ),
     "?": ("{}", "tell me: {}", "i wonder: {}"),
 }
-_NUMBERED = ("{n} images: {}", "in {n} images: {}", "{} ({n} images)", "{} in {n} images", "make {n} images: {}")
+_NUMBERED = (
+    "{n} images: {}",
+    "in {n} images: {}",
+    "{} ({n} images)",
+    "{} in {n} images",
+    "make {n} images: {}",
+)
 _ARTICLE = re.compile(r"\b(?:an?|the) (?=\w)", re.IGNORECASE)
 
 
@@ -59,7 +96,7 @@ def asked(words: str, form: str, steps: int, rng: Random) -> str:
 
 
 def _written(words: str, form: str, rng: Random) -> str:
-    if form == "?" and not words.endswith("?"):
+    if form == "?" and "?" not in words:
         words += "?" if rng.random() < 0.8 else ""
     elif words[-1:].isalnum() and form in ("", "!") and rng.random() < STOPPED:
         words += rng.choice((".", ".", ".", "!"))

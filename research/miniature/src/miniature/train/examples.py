@@ -24,8 +24,8 @@ from miniature.train.composed_requests import planned_steps
 
 FROM_NOTHING = 0.35
 FROM_TASKS, FROM_WORKED, FROM_WIDER_WORLD = 0.15, 0.35, 0.4
-"""Shares of steps of the grammar's requests, of worked examples and composed requests, and of random scenes of
-the whole world; the others are random, and of the world that the grammar's requests are about."""
+"""Shares of steps of the grammar's requests, of worked examples and composed requests, and of random scenes
+of the whole world; the others are random, and of the world that the grammar's requests are about."""
 TASKS = ("story", "story", "story", "edit", "plain")
 """Suites whose steps are examples; one named three times is three times as frequent."""
 IN_SHORT, IN_OTHER_WORDS = 0.45, 0.35

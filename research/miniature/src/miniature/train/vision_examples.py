@@ -3,8 +3,8 @@
 look: describe an image. compare: say what changed between two. check: does an image match a description?
 verdict: a critic's whole reply about a step, with a better prompt if the image is wrong. audit: the same
 about a finished image and everything that it should show. plan-SUITE: plan a request of that suite.
-plan-worked: plan one of the hand-written examples. plan-frames: plan a request composed from a verb and things
-that fit it. again: plan again, given what the first plan lacks.
+plan-worked: plan one of the hand-written examples. plan-frames: plan a request composed from a verb and
+things that fit it. again: plan again, given what the first plan lacks.
 plan-robot: the sub-tasks to a goal of the gripper. done: has a sub-task been carried out, and if not, what is
 left to do? segment: describe the changes between consecutive shots of an episode. Exercises are sampled on
 the fly from a seed, from the training split only: without held-out pairs of kind and colour, voices and
@@ -50,7 +50,14 @@ from miniature.train.wider_requests import sample_wider_request
 from miniature.train.wrong_plans import wrong_plan
 
 SEEING = ("look", "compare", "check", "verdict", "audit", "done")
-PLANNING = (*(f"plan-{suite}" for suite in (*SUITES, ROBOT)), "plan-worked", "plan-wider", "plan-frames", "again", "segment")
+PLANNING = (
+    *(f"plan-{suite}" for suite in (*SUITES, ROBOT)),
+    "plan-worked",
+    "plan-wider",
+    "plan-frames",
+    "again",
+    "segment",
+)
 EXERCISES = (*SEEING, *PLANNING, "audit-plan")
 FROM_STORIES = 0.35
 MISTYPED, OTHER_WORDS, NEGATED = 0.05, 0.25, 0.06
@@ -69,8 +76,8 @@ PLAIN_WISHES = 0.7
 """Share of plain requests in the exercise plan-wider; the others are worked examples."""
 WRONG_PLANS = 0.4
 JUDGED_WORKED, JUDGED_COMPOSED, JUDGED_STORIES = 0.35, 0.25, 0.2
-"""Shares of judged plans that are those of worked examples, of composed requests and of stories; the others are
-of plain ones."""
+"""Shares of judged plans that are those of worked examples, of composed requests and of stories; the others
+are of plain ones."""
 DRAWN_AGAIN = 0.4
 """Share of verdicts on images drawn from a refined prompt."""
 ACCEPTED_SHARE = 0.6
