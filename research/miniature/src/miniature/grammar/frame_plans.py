@@ -1,10 +1,9 @@
 """The steps of frames, in short: `garden: a on b l; c r`, then `a > m; b = broken; night`.
 
 Positions are tl t tr l m r bl b br; `*` is a free cell, and `by a` one beside a slot. Items: `a m`,
-`a.sleeping on b l`, `3 a m` (in a row), `small a m`. Operations: `a > r` (moves), `a = wet`, `a =` (as usual),
-`+ a r`, `+ a in b`, `a in b`, `a held b`, `a off` (leaves what carries it), `- a`,
-`a ~ c` (paint), `a => b` (replace), `a <> b` (swap), `a big`,
-`a small`, `night`, `day`, `at p`. They are separated by semicolons.
+`a.sleeping on b l`, `3 a m` (in a row), `small a m`. Operations: `a > r` (moves), `a = wet`, `a =` (as
+usual), `+ a r`, `+ a in b`, `a in b`, `a held b`, `a off` (leaves what carries it), `- a`, `a ~ c` (paint),
+`a => b` (replace), `a <> b` (swap), `a big`, `a small`, `night`, `day`, `at p`. Semicolons separate them.
 """
 
 from __future__ import annotations

@@ -155,14 +155,16 @@ UNUSUAL_COLOUR, USUAL_SAID, SMALL, OTHER_NOUN, NAMED, MINE = 0.3, 0.07, 0.05, 0.
 """Shares of slots in another colour, with the usual one said, small ones, and other words for them."""
 
 
-def cast(choice: Choice, rng: Random, *, is_said: bool = True, colour: str = "", plain: bool = False) -> Role:
+def cast(
+    choice: Choice, rng: Random, *, is_said: bool = True, colour: str = "", is_large: bool = False
+) -> Role:
     """Fill a slot; what no word of the request names is as usual."""
     kind = ALL_KINDS[choice.kind]
     role = Role(choice.kind, kind.colour, state_of(choice.kind, choice.state), kind.states[kind.usual])
     if colour:
         role.colour, role.says_always = colour, True
         return role
-    if not is_said or plain:
+    if not is_said:
         return role
     chance = rng.random()
     if chance < UNUSUAL_COLOUR:
@@ -178,7 +180,7 @@ def cast(choice: Choice, rng: Random, *, is_said: bool = True, colour: str = "",
         role.name = rng.choice(NAMES[choice.kind])
     elif chance > 1 - NAMED - MINE and kind.category in _MINE:
         role.is_mine = True
-    if rng.random() < SMALL and not role.name:
+    if rng.random() < SMALL and not role.name and not is_large:
         role.size = Size.SMALL
     if rng.random() < OTHER_NOUN and choice.kind in _OTHER_NOUNS:
         role.noun = rng.choice(_OTHER_NOUNS[choice.kind])
@@ -255,9 +257,8 @@ class Teller:
 
 
 def _coloured(role: Role, noun: str, rng: Random) -> str:
-    if ALL_KINDS[role.kind].category == "person" and role.kind in {"boy", "girl", "man", "woman"}:
-        if rng.random() < 0.6:
-            return f"{noun} in {role.colour}"
+    if role.kind in _GENDER and rng.random() < 0.6:
+        return f"{noun} in {role.colour}"
     return f"{role.colour} {noun}"
 
 

@@ -12,10 +12,11 @@ gaps. What a request does not say is as usual: the colour, the size, the first o
     in: meadow garden farm
 
 A wording is a sentence, or after `-` a noun phrase, `!` a wish, `>` words after “show me”, `?` a question.
-`(x|y)` is one of two ways to say it. In gaps: `{a}` is “a dog”, `{the a}`, `{- a}` without an article, `{pl a}`
-“dogs”, `{3 a}` “three dogs”, `{a.wet}` “a wet dog”, `{he a}`, `{him a}`, `{his a}`, `{at a}` its position, `{in}` the
-place if it is said. Steps are those of `frame_plans`. Slots: kinds, categories, sets of `frame_words`; `~c` for
-the colour in slot c; `c: colour`; `n: 2-5`; `p: place farm garden`; `v = sits/sitting | stands/standing`.
+`(x|y)` is one of two ways to say it. In gaps: `{a}` is “a dog”, `{the a}`, `{- a}` without an article,
+`{pl a}` “dogs”, `{3 a}` “three dogs”, `{a.wet}` “a wet dog”, `{he a}`, `{him a}`, `{his a}`, `{at a}` its
+position, `{in}` the place if it is said. Steps are those of `frame_plans`. Slots: kinds, categories, sets of
+`frame_words`; `~c` for the colour in slot c; `c: colour`; `n: 2-5`; `p: place farm garden`;
+`v = sits/sitting | stands/standing`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from itertools import groupby
 from random import Random
@@ -41,7 +42,6 @@ from miniature.grammar.worked_examples import IMAGE, is_held_out
 PLACE_SAID, PLACE_FIRST, ANY_PLACE, BY_NIGHT, MIRRORED = 0.4, 0.12, 0.4, 0.12, 0.5
 """Shares of requests that name a place; of these, of those that begin with it, of any place and of nights; of
 mirrored plans where sides are said."""
-_TRIES = 40
 _FORMS = "-!>?"
 _SLOT = re.compile(r"(?P<name>[a-z]|in)(?P<kind>:| =)\s+(?P<words>.+)")
 _NO_CLAUSE = re.compile(
@@ -49,7 +49,7 @@ _NO_CLAUSE = re.compile(
 )
 """What is no sentence that could follow “show me how”."""
 _GAP = re.compile(r"\{([^{}]+)\}")
-_WORD = re.compile(r"[a-z](?:\.[a-z_-]+)?")
+_TOUCHING = re.compile(r"\b([a-z])(?:\.[a-z_-]+)? (?:on|in|under|held) ([a-z])\b")
 _PLACE_OF: dict[str, str] = {
     **dict.fromkeys(("fish", "whale"), "sea"),
     **dict.fromkeys(("horse", "cow", "pig", "sheep", "hen", "tractor"), "farm"),
@@ -98,6 +98,14 @@ class Frame:
     slots: dict[str, Slot]
     places: tuple[str, ...]
     source: str = ""
+
+    @cached_property
+    def large(self) -> frozenset[str]:
+        """The slots whose size cannot be other than usual: they carry, are carried, or change their size."""
+        made = "; ".join(step for step, _ in self.steps)
+        touching = _TOUCHING.findall(made)
+        resized = re.findall(r"\bsmall ([a-z])\b|\b([a-z]) (?:big|small)\b", made)
+        return frozenset(name for names in (*touching, *resized) for name in names)
 
 
 def parse_frames(text: str, source: str = "") -> Iterator[Frame]:
@@ -214,13 +222,8 @@ def filled(frame: Frame, wording: Wording, rng: Random) -> tuple[Teller, Stage, 
     words = {name: rng.choice(slot.words) for name, slot in frame.slots.items() if slot.kind == "word"}
     text = wording.words + " ".join(form for forms in words.values() for form in forms)
     said = {gap.split()[-1].partition(".")[0] for gap in _GAP.findall(text)}
-    colours = dict(
-        zip(
-            (n for n, s in frame.slots.items() if s.kind == "colour"),
-            rng.sample([*ALL_COLOURS], 9),
-            strict=False,
-        )
-    )
+    named = [name for name, slot in frame.slots.items() if slot.kind == "colour"]
+    colours = dict(zip(named, rng.sample([*ALL_COLOURS], len(named)), strict=True))
     numbers = {n: int(rng.choice(s.words)[0]) for n, s in frame.slots.items() if s.kind == "number"}
     places = {
         n: rng.choice([each for (each,) in s.words] or [*ALL_BACKGROUNDS])
@@ -237,7 +240,7 @@ def filled(frame: Frame, wording: Wording, rng: Random) -> tuple[Teller, Stage, 
         if not free:
             return None
         choice = rng.choice(free) if name in said else free[0]
-        role = cast(choice, rng, is_said=name in said, colour=colour)
+        role = cast(choice, rng, is_said=name in said, colour=colour, is_large=name in frame.large)
         if role.noun in {other.noun for other in roles.values()} and not colour:
             return None
         roles[name] = role

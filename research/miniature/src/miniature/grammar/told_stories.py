@@ -23,9 +23,8 @@ from miniature.grammar.lists_of_steps import written_as_list
 from miniature.grammar.worked_examples import is_held_out
 
 _LENGTHS = (2, 3, 3, 4, 4, 5, 6, 7, 8)
-_TRIES = 60
 LISTED, ON_LINES, PRONOUNS_SHARE = 0.3, 0.15, 0.5
-"""Shares of stories as a list and with a sentence per line, and of pronouns where nobody else could be meant."""
+"""Shares of stories as a list and with a sentence per line, and of pronouns where nobody else is meant."""
 _STARTS = re.compile(r"^\{the ([a-z])\}")
 
 

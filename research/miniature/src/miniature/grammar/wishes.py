@@ -85,11 +85,11 @@ def asked(words: str, form: str, steps: int, rng: Random) -> str:
         return words
     if chance < 0.02 and form in ("", "-") and ". " not in words:
         number = rng.choice((NUMBERS[steps], str(steps)))
-        ways = _NUMBERED if steps > 1 else ("one image: {}", "1 image: {}")
+        ways: tuple[str, ...] = _NUMBERED if steps > 1 else ("one image: {}", "1 image: {}")
         return _written(rng.choice(ways).replace("{n}", number).replace("{}", words), form, rng)
     if chance < WRAPPED and form != PLAIN and ". " not in words:
-        ways = _AROUND["one"] if form == "" and steps == 1 else _AROUND[form]
-        return _written(rng.choice(ways).replace("{}", words), form, rng)
+        around = _AROUND["one"] if form == "" and steps == 1 else _AROUND[form]
+        return _written(rng.choice(around).replace("{}", words), form, rng)
     if chance > 1 - HURRIED and form != "?":
         return _ARTICLE.sub("", words).rstrip(".?!").lower()
     return _written(words, form, rng)
