@@ -283,7 +283,7 @@ def _usual_place(roles: dict[str, Role]) -> str:
 def _requested(
     frame: Frame, wording: Wording, teller: Teller, stage: Stage, place: str, rng: Random
 ) -> tuple[str, str]:
-    """Return the request in words, and its form; a place is where the frame has its gap, or at the end or the beginning."""
+    """Return the request in words, and its form; a place is in its gap, at the beginning or at the end."""
     inside = _within(place, rng) if place else ""
     words, form = wording.words, wording.form
     items = frame.steps[0][0].partition(":")[2]
