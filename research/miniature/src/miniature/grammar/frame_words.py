@@ -253,7 +253,8 @@ class Teller:
             return words
         if is_mine:
             return f"my {words}"
-        return f"the {words}" if article == "the" else with_article(words, role.noun)
+        is_only_one = words in ("sun", "moon")
+        return f"the {words}" if article == "the" or is_only_one else with_article(words, role.noun)
 
 
 def _coloured(role: Role, noun: str, rng: Random) -> str:
