@@ -39,6 +39,8 @@ from miniature.grammar.wider_words import WIDER_PHRASES
 from miniature.grammar.wishes import PLAIN, asked
 from miniature.grammar.worked_examples import IMAGE, is_held_out
 
+ONE_IMAGE = 0.5
+"""Share of requests for one image."""
 PLACE_SAID, PLACE_FIRST, ANY_PLACE, BY_NIGHT, MIRRORED = 0.4, 0.12, 0.4, 0.12, 0.5
 """Shares of requests that name a place; of these, of those that begin with it, of any place and of nights; of
 mirrored plans where sides are said."""
@@ -193,9 +195,14 @@ def frames_in(folder: str) -> Iterator[Frame]:
 def sample_frame(rng: Random) -> tuple[str, str, tuple[Step, ...]]:
     """Return topic, request and steps of a frame whose gaps are filled."""
     while True:
-        made = try_frame(rng.choice(frames()), rng)
+        made = try_frame(rng.choice(_pool(rng.random() < ONE_IMAGE)), rng)
         if made is not None:
             return made
+
+
+@cache
+def _pool(has_one_image: bool) -> tuple[Frame, ...]:
+    return tuple(frame for frame in frames() if (len(frame.steps) == 1) == has_one_image)
 
 
 def try_frame(frame: Frame, rng: Random) -> tuple[str, str, tuple[Step, ...]] | None:
