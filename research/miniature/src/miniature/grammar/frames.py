@@ -251,6 +251,12 @@ def filled(frame: Frame, wording: Wording, rng: Random) -> tuple[Teller, Stage, 
         if role.noun in {other.noun for other in roles.values()} and not colour:
             return None
         roles[name] = role
+    linked = {slot.colour for slot in frame.slots.values()}
+    worn = {role.colour for role in roles.values()}
+    for name in named:
+        if name not in linked and colours[name] in worn:  # painted in another colour than it has
+            free_colours = [each for each in ALL_COLOURS if each not in {*worn, *colours.values()}]
+            colours[name] = rng.choice(free_colours)
     has_sides = "{at " in wording.words
     stage = Stage(roles, places, colours, numbers, mirrored=has_sides and rng.random() < MIRRORED)
     place, is_said = _place(frame, roles, places, rng)
