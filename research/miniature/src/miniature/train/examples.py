@@ -20,12 +20,12 @@ from interleave_mini.world.operations import (
 )
 from interleave_mini.world.scene import Scene
 from miniature.grammar.tasks import sample_training_task
-from miniature.train.retold_examples import retold_steps
+from miniature.train.composed_requests import planned_steps
 
 FROM_NOTHING = 0.35
 FROM_TASKS, FROM_WORKED, FROM_WIDER_WORLD = 0.15, 0.35, 0.4
-"""Shares of steps of the grammar's requests, of steps of worked examples, and of random scenes of the whole
-world; the others are random, and of the world that the grammar's requests are about."""
+"""Shares of steps of the grammar's requests, of worked examples and composed requests, and of random scenes
+of the whole world; the others are random, and of the world that the grammar's requests are about."""
 TASKS = ("story", "story", "story", "edit", "plain")
 """Suites whose steps are examples; one named three times is three times as frequent."""
 IN_SHORT, IN_OTHER_WORDS = 0.45, 0.35
@@ -62,7 +62,7 @@ def sample_example(rng: Random) -> Example:
             task = sample_training_task(rng.choice(TASKS), rng)
             made: Example | None = _from_steps(task.steps, rng)
         elif chance < FROM_TASKS + FROM_WORKED:
-            made = _from_steps(retold_steps(rng), rng)
+            made = _from_steps(planned_steps(rng), rng)
         elif chance < FROM_TASKS + FROM_WORKED + FROM_WIDER_WORLD:
             made = _at_random(rng, wider_scene, wider_operations)
         else:

@@ -3,7 +3,8 @@
 look: describe an image. compare: say what changed between two. check: does an image match a description?
 verdict: a critic's whole reply about a step, with a better prompt if the image is wrong. audit: the same
 about a finished image and everything that it should show. plan-SUITE: plan a request of that suite.
-plan-worked: plan one of the hand-written examples. again: plan again, given what the first plan lacks.
+plan-worked: plan one of the hand-written examples. plan-frames: plan a request composed from a verb and
+things that fit it. again: plan again, given what the first plan lacks.
 plan-robot: the sub-tasks to a goal of the gripper. done: has a sub-task been carried out, and if not, what is
 left to do? segment: describe the changes between consecutive shots of an episode. Exercises are sampled on
 the fly from a seed, from the training split only: without held-out pairs of kind and colour, voices and
@@ -40,15 +41,23 @@ from interleave_mini.world.operations import apply_all, changes
 from interleave_mini.world.scene import GRID, Gripper, Scene
 from miniature.grammar.negations import with_negation
 from miniature.grammar.tasks import DESCRIBE, sample_training_task
+from miniature.train.composed_requests import planned_steps, sample_composed_request
 from miniature.train.examples import Example, sample_example
 from miniature.train.new_words import has_word, with_new_words
-from miniature.train.retold_examples import retold_steps, sample_worked_example
+from miniature.train.retold_examples import sample_worked_example
 from miniature.train.typos import with_other_words, with_typo
 from miniature.train.wider_requests import sample_wider_request
 from miniature.train.wrong_plans import wrong_plan
 
 SEEING = ("look", "compare", "check", "verdict", "audit", "done")
-PLANNING = (*(f"plan-{suite}" for suite in (*SUITES, ROBOT)), "plan-worked", "plan-wider", "again", "segment")
+PLANNING = (
+    *(f"plan-{suite}" for suite in (*SUITES, ROBOT)),
+    "plan-worked",
+    "plan-wider",
+    "plan-frames",
+    "again",
+    "segment",
+)
 EXERCISES = (*SEEING, *PLANNING, "audit-plan")
 FROM_STORIES = 0.35
 MISTYPED, OTHER_WORDS, NEGATED = 0.05, 0.25, 0.06
@@ -66,8 +75,9 @@ WORKED_SCENES, WIDER_SCENES = 0.35, 0.35
 PLAIN_WISHES = 0.7
 """Share of plain requests in the exercise plan-wider; the others are worked examples."""
 WRONG_PLANS = 0.4
-JUDGED_WORKED, JUDGED_STORIES = 0.5, 0.3
-"""Shares of judged plans that are those of worked examples and of stories; the others are of plain ones."""
+JUDGED_WORKED, JUDGED_COMPOSED, JUDGED_STORIES = 0.35, 0.25, 0.2
+"""Shares of judged plans that are those of worked examples, of composed requests and of stories; the others
+are of plain ones."""
 DRAWN_AGAIN = 0.4
 """Share of verdicts on images drawn from a refined prompt."""
 ACCEPTED_SHARE = 0.6
@@ -212,7 +222,9 @@ def _planned(rng: Random) -> Task:
     chance = rng.random()
     if chance < JUDGED_WORKED:
         return _task_of(*sample_worked_example(rng))
-    while chance < JUDGED_WORKED + JUDGED_STORIES:
+    if chance < JUDGED_WORKED + JUDGED_COMPOSED:
+        return _task_of(*sample_composed_request(rng))
+    while chance < JUDGED_WORKED + JUDGED_COMPOSED + JUDGED_STORIES:
         task = sample_training_task("story", rng)
         if task.parts == (task.text,):
             return task
@@ -232,7 +244,7 @@ def sample_step(rng: Random) -> tuple[Example, tuple[Scene, ...]]:
         example = sample_example(rng)
         return Example(example.prompt, example.before, example.after), ()
     steps = (
-        retold_steps(rng)
+        planned_steps(rng)
         if chance < FROM_WORKED
         else sample_training_task(rng.choice(JUDGED_SUITES), rng).steps
     )
@@ -273,6 +285,10 @@ def _planning(suite: str) -> Callable[[Random], Exercise]:
 
 def _worked(rng: Random) -> Exercise:
     return _to_plan("plan-worked", _task_of(*sample_worked_example(rng)), rng)
+
+
+def _composed(rng: Random) -> Exercise:
+    return _to_plan("plan-frames", _task_of(*sample_composed_request(rng)), rng)
 
 
 def _wider(rng: Random) -> Exercise:
@@ -445,7 +461,7 @@ def _scene(rng: Random) -> Scene:
     """Return a scene of a worked example, one of the whole world, one of a story, or a random one."""
     chance = rng.random()
     if chance < WORKED_SCENES:
-        return rng.choice(retold_steps(rng)).scene
+        return rng.choice(planned_steps(rng)).scene
     if chance < WORKED_SCENES + WIDER_SCENES:
         return wider_scene(rng)
     if rng.random() < FROM_STORIES:
@@ -471,6 +487,7 @@ _MAKERS: Mapping[str, Callable[[Random], Exercise | None]] = {
     **{f"plan-{suite}": _planning(suite) for suite in (*SUITES, ROBOT)},
     "plan-worked": _worked,
     "plan-wider": _wider,
+    "plan-frames": _composed,
     "audit-plan": _audit_plan,
     "again": _again,
     "segment": _segment,
