@@ -3,8 +3,8 @@
     python research/miniature/train_together.py OUT START --minutes 24
 
 START has the folders `pipeline`, `planner` and `critic`; the agents have tokens for the words of the world
-(`interleave mini grow-vocabulary`). Small models leave a GPU idle between their kernels: three trainings at once
-take about half as long as one after the other (with NVIDIA's MPS; without it, more).
+(`interleave mini grow-vocabulary`). Small models leave a GPU idle between their kernels: three trainings at
+once take about half as long as one after the other (with NVIDIA's MPS; without it, more).
 
 The generator stops halfway for a snapshot, whose images the critic learns in its second half.
 OUT/generator/pipeline, OUT/planner/model and OUT/critic-2/model are the results, OUT/*.log what was printed.
