@@ -164,10 +164,8 @@ def _gemini_usage(reason: str, usage: dict[str, Any]) -> Usage:
     return Usage(reason, counts["prompt_tokens"], words + counts["reasoning_tokens"], counts)
 
 
-class OpenAIWire:
-    """OpenAI's Responses API, whose models call an image tool between their texts."""
-
-    options = COMMON | {"image_model", "quality", "size"}
+class _OpenAIClient:
+    """A model behind OpenAI's SDK."""
 
     def __init__(
         self, where: str, model: str, base_url: str, options: DocumentOptions, seconds: float
@@ -177,6 +175,12 @@ class OpenAIWire:
         self._client = openai_clients(
             where, base_url=base_url, key=key, seconds=seconds, max_bytes=DOCUMENT_BYTES
         )
+
+
+class OpenAIWire(_OpenAIClient):
+    """OpenAI's Responses API, whose models call an image tool between their texts."""
+
+    options = COMMON | {"image_model", "quality", "size"}
 
     async def ask(self, parts: Sequence[Part]) -> Answer:
         content = await asyncio.to_thread(lambda: [_input_part(part) for part in parts])
@@ -242,7 +246,7 @@ def _openai_usage(reason: str, found: object) -> Usage:
     return Usage(reason, read, written, {"prompt_tokens": read, "completion_tokens": written})
 
 
-class ChatWire:
+class ChatWire(_OpenAIClient):
     """Chat completions with text and images in their answers.
 
     Images are parts of the content, or listed in `images` beside it. Listed images belong where the text
@@ -250,15 +254,6 @@ class ChatWire:
     """
 
     options = COMMON | {"seed"}
-
-    def __init__(
-        self, where: str, model: str, base_url: str, options: DocumentOptions, seconds: float
-    ) -> None:
-        self.where, self.model, self.chosen = where, model, options
-        key = key_for(base_url, options.key)
-        self._client = openai_clients(
-            where, base_url=base_url, key=key, seconds=seconds, max_bytes=DOCUMENT_BYTES
-        )
 
     async def ask(self, parts: Sequence[Part]) -> Answer:
         content = await asyncio.to_thread(lambda: [_chat_part(part) for part in parts])

@@ -143,7 +143,7 @@ class Replay:
 
 
 def _first_images(replay: Replay, plan: Plan) -> dict[int, str]:
-    """Return the document's images by step, without those of steps that a person has planned anew."""
+    """Return the document's images by step, without those whose step was edited in the plan."""
     document = next((each.document for each in _planner_replies(replay) if each.document), ())
     names = [part.image for part in document if part.image]
     found = first_images(plan, names) if names else {}

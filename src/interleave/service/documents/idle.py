@@ -1,4 +1,4 @@
-"""Ends a service that nobody uses: one that an MCP host has started, after its last client has left."""
+"""Idle shutdown: a service started by an MCP host exits once it has had no clients for a while."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The document service of a folder on this machine: found by its address file, or started.
 
 The service is a process of its own that outlives the host that started it. So a document is finished if its
-host is closed or killed, and several hosts share one service. It ends when nobody has used it for a while.
+host is closed or killed, and several hosts share one service. It exits after a period without requests.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class Given(BaseModel):
 
 
 class Asset(Given):
-    """Somebody or something that must look the same in every image."""
+    """A character or an object that must look the same in every image."""
 
     name: Annotated[str, Field(min_length=1, max_length=60, description="As the request names it.")]
     description: Said
