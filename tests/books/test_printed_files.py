@@ -140,3 +140,23 @@ def test_whole_fonts_of_debian_show_many_scripts(made: Path) -> None:
         found = interleave.export(plain, layout="one", texts=[path], languages=[tag])
         shown = "".join(page.extract_text() for page in pypdf.PdfReader(found).pages)
         assert set("".join(text.split())) <= set(shown), tag
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_browser_shows_images_in_their_proportions(made: Path, width: int) -> None:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("no Chromium on this machine")
+    playwright = pytest.importorskip("playwright.sync_api", reason="no Playwright on this machine")
+    page_of_book = interleave.export(made, "html", out=made.parent / f"wide-{width}.html")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": width, "height": 900})
+        page.goto(page_of_book.as_uri())
+        boxes = [image.bounding_box() for image in page.locator("figure img").all()]
+        natural = page.locator("figure img").evaluate_all(
+            "images => images.map(each => each.naturalWidth / each.naturalHeight)"
+        )
+    assert boxes
+    assert [box["width"] / box["height"] for box in boxes] == pytest.approx(natural, rel=0.01)
