@@ -5,12 +5,12 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO := .demo
 BARE := $(VENV)/bare/.ready
-EXTRAS := dev,api,local,mcp,postgres,robots,serve,studio,train,ray
+EXTRAS := dev,api,local,mcp,postgres,provenance,robots,serve,studio,train,ray
 
 # Hundreds of processes that tests start import the same files: compiled once, they start in half of the time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo cluster cluster-down studio test test-all test-servers test-trainers test-robots bench lint format docs release clean
+.PHONY: setup demo cluster cluster-down studio site site-vectors test test-all test-servers test-trainers test-robots bench lint format docs release clean
 
 setup: $(READY)
 
@@ -53,6 +53,15 @@ cluster-down: $(READY)
 # Needs Node.js 20.19 or newer. The built file is committed: nobody else needs to do this.
 studio: $(READY)
 	cd studio && npm ci && PYTHON=../$(BIN)/python npm run types && npm run check && npm test && npm run build
+
+# The whole loop in a browser tab, as a static folder. Needs Node.js 20.19 or newer; the models are the miniature's.
+site: $(READY)
+	cd browser && npm ci && npm run check && npm run build
+	$(BIN)/python browser/assemble.py
+
+# What Python computes, for `npm test` in browser/: made again whenever the miniature's weights change.
+site-vectors: $(READY)
+	$(BIN)/python browser/vectors.py
 
 # On all cores, at most eight: each process imports torch.
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
@@ -111,4 +120,4 @@ release: $(READY)
 	$(BIN)/python deploy/release.py
 
 clean:
-	rm -rf $(VENV) $(DEMO) .trainers .robots runs site dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(DEMO) .trainers .robots runs site browser/dist browser/vectors dist .pytest_cache .mypy_cache .ruff_cache

@@ -43,6 +43,10 @@ doodle = crayon_box.plugin:doodle
 scribble = crayon_box.plugin:Scribble
 [interleave.exporters]
 wax = crayon_box.plugin:WAX
+[interleave.safety]
+wax = crayon_box.plugin:Rules
+[interleave.signers]
+wax = crayon_box.plugin:seal
 [interleave.readers]
 crayon = crayon_box.plugin:Eye
 [interleave.executors]

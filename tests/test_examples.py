@@ -48,6 +48,14 @@ def test_examples_use_the_public_interface_only() -> None:
         )
 
 
+def test_the_method_in_one_file_is_short_and_needs_two_packages() -> None:
+    """test_micro_interleave.py tests what it does."""
+    text = (FOLDER / "micro_interleave.py").read_text("utf-8")
+    assert len(text.splitlines()) <= 400
+    imported = set(re.findall(r"^(?:from|import) (\w+)", text, re.MULTILINE))
+    assert imported - sys.stdlib_module_names == {"numpy", "PIL"}
+
+
 def test_the_first_document(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     run_example("first_document.py", monkeypatch)
     told = capsys.readouterr().out

@@ -11,16 +11,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 
 from PIL import Image, ImageDraw, ImageFont
 
+import interleave
 from interleave_mini.bench.tasks import SUITES, Task
+from interleave_mini.language.prompts import parse_prompt
 from interleave_mini.world.drawing import draw
-from interleave_mini.world.kinds import BACKGROUNDS, COLOURS, KINDS, NOUNS
 from interleave_mini.world.scene import Scene, Size, Thing
 from interleave_mini.world.sprites import sprite
+from interleave_mini.world.wider import (
+    ADJECTIVES,
+    ALL_BACKGROUNDS,
+    ALL_COLOURS,
+    ALL_KINDS,
+    ALL_NOUNS,
+    NIGHT_OF,
+)
 from miniature.grammar.natural import sample_request
-from miniature.grammar.tasks import parse_task, tasks
+from miniature.grammar.tasks import tasks
 from miniature.grammar.topics import DOMAINS, Topic
 from miniature.grammar.voices import voices
 
@@ -28,7 +38,7 @@ FOLDER = Path(__file__).parent
 PAPER, GIVEN, LINE = (250, 248, 243), (232, 226, 211), (222, 217, 206)
 INK, FAINT = (48, 46, 42), (120, 116, 108)
 _STEP = re.compile(r"Step \d+: ")
-MOST_BYTES, MOST_BYTES_ALL = 250_000, 1_200_000
+MOST_BYTES, MOST_BYTES_ALL = 330_000, 1_200_000
 
 SEED = 3
 """Seed of the shown tasks: the first ones of these topics in the test split."""
@@ -50,45 +60,82 @@ SUITES_BY = {
 }
 
 
+TOUCHING = (
+    "A bedroom with an orange sleeping cat on a brown chair in the middle.",
+    "A kitchen table with a red apple in a white bowl in the middle.",
+    "A room with a brown dog under a brown table in the middle.",
+    "A park with a yellow balloon held by a red happy girl in the middle.",
+    "A farm at night with a blue boy on a brown horse in the middle.",
+    "A bedroom with a yellow sleeping baby in a blue bed in the middle.",
+    "A street with a grey mouse under a red umbrella in the middle.",
+    "A forest with a yellow banana held by a brown monkey in the middle.",
+    "A snowy field with a black hat on a blue snowman in the middle.",
+    "A road with a red broken car in a blue truck in the middle.",
+    "A river with a white ghost under a grey bridge in the middle.",
+    "A garden at night with an orange pumpkin held by a purple woman in the middle.",
+)
+"""One column each of things on, in, under and held by others."""
+
+
 def every_noun() -> Image.Image:
-    """Draw every noun in its usual colour, with its name."""
-    columns, width, height, side = 12, 104, 118, 96
-    sheet = _page(columns * width + 24, -(-len(NOUNS) // columns) * height + 24)
-    for index, (noun, (kind, _)) in enumerate(NOUNS.items()):
+    """Draw every noun in its usual colour, with its name, the states of a kind after each other."""
+    columns, width, height, side = 16, 80, 94, 62
+    sheet = _page(columns * width + 24, -(-len(ALL_NOUNS) // columns) * height + 24)
+    for index, (noun, (kind, state)) in enumerate(ALL_NOUNS.items()):
         row, column = divmod(index, columns)
         left, top = 12 + column * width, 12 + row * height
-        image = _cut_out(noun, KINDS[kind].colour).resize((side, side), Image.Resampling.LANCZOS)
+        image = _cut_out(noun, ALL_KINDS[kind].colour).resize((side, side), Image.Resampling.LANCZOS)
         sheet.paste(image, (left + (width - side) // 2, top), image)
-        _centred(sheet, noun, left + width // 2, top + side + 2, _font(12))
+        adjective = ADJECTIVES[kind][state]
+        for line, words in enumerate(filter(None, (adjective, noun.removeprefix(adjective).strip()))):
+            _centred(sheet, words, left + width // 2, top + side + 1 + 12 * line, _font(11))
     return sheet
 
 
 def every_colour() -> Image.Image:
-    """Draw every noun in all colours, in three wide columns."""
-    nouns, side, columns, name = list(NOUNS), 34, 3, 118
-    rows = -(-len(nouns) // columns)
-    width = name + len(COLOURS) * side + 24
+    """Draw every kind in all colours, in four wide columns."""
+    kinds, side, columns, name = list(ALL_KINDS.values()), 28, 4, 84
+    rows = -(-len(kinds) // columns)
+    width = name + len(ALL_COLOURS) * side + 16
     sheet = _page(columns * width, rows * side + 24)
-    for index, noun in enumerate(nouns):
+    for index, kind in enumerate(kinds):
         column, row = divmod(index, rows)
-        left, top = column * width + 12, 12 + row * side
+        noun = kind.states[kind.usual]
+        left, top = column * width + 8, 12 + row * side
         ImageDraw.Draw(sheet).text((left + name - 8, top + side / 2), noun, INK, _font(12), anchor="rm")
-        for place, colour in enumerate(COLOURS):
+        for place, colour in enumerate(ALL_COLOURS):
             image = _cut_out(noun, colour).resize((side, side), Image.Resampling.LANCZOS)
             sheet.paste(image, (left + name + place * side, top), image)
     return sheet
 
 
 def every_background() -> Image.Image:
-    """Draw the twelve backgrounds with their names."""
-    columns, side, gap = 6, 190, 12
-    rows = -(-len(BACKGROUNDS) // columns)
-    sheet = _page(columns * (side + gap) + gap, rows * (side + 32) + gap)
-    for index, name in enumerate(BACKGROUNDS):
+    """Draw all places with their names, each above its night."""
+    columns, side, gap = 8, 148, 10
+    places = [place for place in ALL_BACKGROUNDS if place not in NIGHT_OF.values()]
+    rows, height = -(-len(places) // columns), 2 * (side + 4) + 26
+    sheet = _page(columns * (side + gap) + gap, rows * height + gap)
+    for index, name in enumerate(places):
         row, column = divmod(index, columns)
-        left, top = gap + column * (side + gap), gap + row * (side + 32)
+        left, top = gap + column * (side + gap), gap + row * height
         sheet.paste(_framed(Scene(name), side), (left, top))
-        _centred(sheet, name, left + side // 2, top + side + 4, _font(14))
+        if name in NIGHT_OF:
+            sheet.paste(_framed(Scene(NIGHT_OF[name]), side), (left, top + side + 4))
+        _centred(sheet, name, left + side // 2, top + 2 * side + 7, _font(13))
+    return sheet
+
+
+def touching() -> Image.Image:
+    """Draw things on, in, under and held by others, each with the description that says so."""
+    columns, side, gap, font = 4, 190, 14, _font(12)
+    lines = [_lines(prompt, side, font) for prompt in TOUCHING]
+    height = side + 12 + 15 * max(map(len, lines))
+    sheet = _page(columns * (side + gap) + gap, len(TOUCHING) // columns * height + gap)
+    for index, (prompt, words) in enumerate(zip(TOUCHING, lines, strict=True)):
+        row, column = divmod(index, columns)
+        left, top = gap + column * (side + gap), gap + row * height
+        sheet.paste(_framed(parse_prompt(prompt, None), side), (left, top))
+        ImageDraw.Draw(sheet).multiline_text((left, top + side + 4), "\n".join(words), INK, font, spacing=2)
     return sheet
 
 
@@ -180,13 +227,29 @@ def _stacked(strips: Sequence[Image.Image]) -> Image.Image:
     return page
 
 
+FROG = "How a frog grows up, step by step, in four pictures"
+MONKEY = "a monkey eats a banana"
+
+
 def frog() -> Image.Image:
-    """Draw the strip of the README: the result of its command."""
-    task = parse_task(["How a frog grows up, step by step, in four pictures"])
+    """Draw the first strip of the README: the result of its command."""
+    return _drawn(FROG)
+
+
+def monkey() -> Image.Image:
+    """Draw the second strip of the README."""
+    return _drawn(MONKEY)
+
+
+def _drawn(request: str) -> Image.Image:
+    """Draw the images that the shipped models make of a request, side by side."""
     side, gap = 200, 8
-    page = _page(len(task.steps) * (side + gap) - gap, side, "white")
-    for place, step in enumerate(task.steps):
-        page.paste(_framed(step.scene, side), (place * (side + gap), 0))
+    with TemporaryDirectory() as folder:
+        run = interleave.generate(request, out=Path(folder) / "run")
+        images = [Image.open(step.image).convert("RGB") for step in run.steps if step.image]
+    page = _page(len(images) * (side + gap) - gap, side, "white")
+    for place, image in enumerate(images):
+        page.paste(image.resize((side, side), Image.Resampling.LANCZOS), (place * (side + gap), 0))
     return page
 
 
@@ -195,7 +258,7 @@ def _page(width: int, height: int, ground: tuple[int, int, int] | str = PAPER) -
 
 
 def _cut_out(noun: str, colour: str) -> Image.Image:
-    kind, state = NOUNS[noun]
+    kind, state = ALL_NOUNS[noun]
     return Image.fromarray(sprite(Thing(kind, colour, Size.LARGE, state)), "RGBa").convert("RGBA")
 
 
@@ -223,9 +286,11 @@ IMAGES = {
     "things.webp": every_noun,
     "colours.webp": every_colour,
     "backgrounds.webp": every_background,
+    "touching.webp": touching,
     "stories.webp": stories,
     "suites.webp": suites,
     "frog.webp": frog,
+    "monkey.webp": monkey,
 }
 
 
@@ -263,7 +328,7 @@ def write_table(page: Path) -> None:
     page.write_text(_TABLE.sub(lambda _: language_table(), text), "utf-8")
 
 
-QUALITY = {"colours.webp": 62}
+QUALITY = {"colours.webp": 50, "things.webp": 50, "backgrounds.webp": 76}
 """WEBP quality by file: small images consist of edges, which take the most bytes."""
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack
 
 from interleave.agents.critic import Critic
 from interleave.agents.loading import planner_from
@@ -114,6 +114,8 @@ class RunOptions(PlanOptions, LimitOptions, total=False):
     """Whether to draw a reference sheet first for each asset that has a description and no image."""
     identity: str | None
     """Model that measures the identity of assets, such as `transformers:facebook/dinov2-small`."""
+    safety: Sequence[str]
+    """Specs of checks that may refuse the request, the plan and images, such as `words:FILE.toml`."""
     seed: int
 
 
@@ -418,6 +420,9 @@ def export(
     texts: Iterable[str | Path] = (),
     bleed: bool = False,
     details: bool = False,
+    sign: str = "",
+    sign_prompts: Literal["no", "hash", "text"] = "no",
+    ai_notice: bool = False,
 ) -> Path:
     """Write the document of a run in the format `to` and return the path of the file.
 
@@ -425,8 +430,20 @@ def export(
     translated) and those of installed packages. `out` defaults to `document.FORMAT` in the run folder.
     `texts` are files with the words in other languages, and `languages` those to show together.
     With `details`, `html` and `zip` have the prompts, attempts and verdicts too.
+    `sign` is a PEM file with a key, or `self` for a key made on first use; `sign_prompts` says what signed
+    statements tell of the prompts. With `ai_notice`, a line below the title says that AI made the document.
     """
-    options = ExportOptions(paper, layout, tuple(languages), tuple(map(Path, texts)), bleed, details)
+    options = ExportOptions(
+        paper,
+        layout,
+        tuple(languages),
+        tuple(map(Path, texts)),
+        bleed,
+        details,
+        sign,
+        sign_prompts,
+        ai_notice,
+    )
     return write_export(_folder_of(run), to, Path(out) if out is not None else None, options)
 
 

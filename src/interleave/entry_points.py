@@ -11,6 +11,8 @@
 | interleave.request_sources | a `RequestSource` for `data prompts --source NAME`                          |
 | interleave.benchmarks      | a `Benchmark` for `interleave bench run NAME`, or a command `bench NAME`    |
 | interleave.exporters       | a `Format` for `interleave export RUN --to NAME`                            |
+| interleave.safety          | a `SafetyCheck`, for `--safety NAME:…`                                      |
+| interleave.signers         | a function that signs an export, for `--sign`                               |
 | interleave.readers         | a reader of a generator's images, for `interleave book look`                |
 | interleave.executors       | an executor of a batch on other machines, for `--engine NAME`               |
 | interleave.commands        | a typer application, run by `interleave NAME`                               |

@@ -3,7 +3,8 @@
 An image from outside (a user's file, a generator's reply) that is too large or in another format is refused
 by its header, before decoding. The decoder of a PNG or JPEG receives only the parts that define the image,
 because metadata and endless scans cost time and memory. The result is always plain RGB: upright, transparency
-on white, without metadata, the first frame of an animation.
+on white, without metadata, the first frame of an animation. If the file has content credentials (C2PA), the
+image carries its bytes, so that a run can keep them.
 
 Not detected: missing pixels in a JPEG with an end marker. libjpeg fills them with grey.
 """
@@ -40,6 +41,10 @@ MAX_EXIF_BYTES = 65_535
 _DECODING = threading.Lock()
 """Lock for decoding, because silencing warnings affects the whole process."""
 
+_CREDENTIALS = b"jumdc2pa"
+"""Bytes that every file with content credentials has."""
+_ORIGINALS: dict[int, tuple[weakref.ref[Image.Image], bytes]] = {}
+"""Files with content credentials that images were decoded from, by identity: an edited copy has none."""
 _DIGESTS: dict[int, tuple[weakref.ref[Image.Image], str]] = {}
 """Digests of unchanging images, by identity. An entry lives as long as its image."""
 _LIMITS = f"at most {MAX_SIDE} a side and {MAX_PIXELS / 1e6:.0f} megapixels"
@@ -140,7 +145,21 @@ def as_rgb(image: Image.Image) -> Image.Image:
     else:
         plain = image.convert("RGB")
     plain.info = {}
-    return plain
+    return with_original(plain, original_of(image))
+
+
+def original_of(image: Image.Image) -> bytes | None:
+    """Return the file that an image was decoded from, if that has content credentials."""
+    found = _ORIGINALS.get(id(image))
+    return found[1] if found is not None and found[0]() is image else None
+
+
+def with_original(image: Image.Image, data: bytes | None) -> Image.Image:
+    """Return the image, from now on with this file as the one that it was decoded from."""
+    if data is not None:
+        key = id(image)
+        _ORIGINALS[key] = weakref.ref(image, lambda _: _ORIGINALS.pop(key, None)), data
+    return image
 
 
 def transparency_as_mask(image: Image.Image) -> Image.Image:
@@ -248,7 +267,8 @@ def _decode(data: bytes, kind: str, name: str, convert: Callable[[Image.Image], 
             _refuse_missing_pixels(parts)
             _scale_transparent_colour(opened, depth=parts[1][16])
         opened.load()
-        return convert(_upright(opened))
+        made = convert(_upright(opened))
+    return with_original(made, data if _CREDENTIALS in data else None)
 
 
 def _png_parts(data: bytes) -> list[bytes]:

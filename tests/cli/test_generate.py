@@ -347,7 +347,7 @@ def test_A05_A07_an_interrupted_run_ends_with_130_and_can_be_resumed(
 
 
 def test_of_many_failures_some_are_shown_and_the_rest_is_counted(capsys: Captured) -> None:
-    Path("r.jsonl").write_text("".join(json.dumps({"request": f"A dragon, {n}"}) + "\n" for n in range(7)))
+    Path("r.jsonl").write_text("".join(json.dumps({"request": f"A unicorn, {n}"}) + "\n" for n in range(7)))
     assert interleave("generate", "--requests", "r.jsonl", "--out", "many", "--profile", "oracle") == 2
     said = capsys.readouterr().err
     assert sum(line.startswith("failed: ") for line in said.splitlines()) == 5

@@ -59,8 +59,8 @@ def test_commands_and_options_are_listed_in_sections(
     assert [line for line in listed[start:] if line.endswith(":") and not line.startswith(" ")] == [
         "Options:",
         "Models:",
-        "Input:",
         "Rules:",
+        "Input:",
         "Limits:",
         "Many requests:",
         "Output:",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import wheels
 
-EXTRAS = ("api", "books", "local", "postgres", "ray", "robots", "serve", "studio", "train")
+EXTRAS = ("api", "books", "local", "postgres", "provenance", "ray", "robots", "serve", "studio", "train")
 
 pytestmark = pytest.mark.slow
 

@@ -81,7 +81,8 @@ def test_doctor_tells_what_a_bare_installation_lacks(bare: wheels.Installed, tmp
     report = json.loads(bare.run("doctor", "--json", folder=tmp_path).stdout)
     found = {(each["group"], each["name"]): each for each in report["findings"]}
     assert found["models", "profile mini"]["fix"] == "pip install . ./mini"
-    for extra in ("api", "books", "local", "postgres", "ray", "robots", "serve", "studio", "train"):
+    extras = ("api", "books", "local", "ocr", "postgres", "provenance", "ray", "robots", "serve", "studio")
+    for extra in extras:
         assert found["extras", extra]["status"] == "missing"
         assert found["extras", extra]["fix"] == f'pip install "interleavethinker[{extra}]"'
 

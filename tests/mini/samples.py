@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 from interleave_mini.world.drawing import THINGS
@@ -16,19 +17,30 @@ from interleave_mini.world.operations import (
     Operation,
     Pick,
     Place,
+    Put,
+    PutNew,
     Recolour,
     Remove,
     Replace,
     Resize,
     Swap,
 )
-from interleave_mini.world.scene import CELLS, GRID, Gripper, Scene, Size, Thing
+from interleave_mini.world.scene import CELLS, GRID, Gripper, Load, Relation, Scene, Size, Thing, carried
+from interleave_mini.world.wider import ALL_BACKGROUNDS
 
 
 def random_scene(rng: Random, *, least: int = 0, most: int = CELLS) -> Scene:
-    """A scene without a gripper, things of every kind, colour and size anywhere."""
+    """A scene without a gripper, things of every kind, colour and size anywhere; some carry others."""
     cells = rng.sample(range(CELLS), rng.randint(least, most))
-    return Scene.of(rng.choice(BACKGROUNDS), {cell: rng.choice(THINGS) for cell in cells})
+    return Scene.of(rng.choice(ALL_BACKGROUNDS), {cell: random_thing(rng) for cell in cells})
+
+
+def random_thing(rng: Random) -> Thing:
+    """A thing of any kind; a fifth of those that can carry something do."""
+    thing, relation = rng.choice(THINGS), rng.choice(list(Relation))
+    if thing.size is Size.LARGE and relation.is_possible_with(thing.noun) and rng.random() < 0.2:
+        return replace(thing, load=Load(relation, carried(rng.choice(THINGS))))
+    return thing
 
 
 def scene_with_gripper(rng: Random, *, holds: bool | None = None) -> Scene:
@@ -46,7 +58,7 @@ def scene_with_gripper(rng: Random, *, holds: bool | None = None) -> Scene:
 
 
 _MAKERS: dict[type[Operation], Callable[[Random, int], Operation]] = {
-    Add: lambda rng, cell: Add(rng.choice(THINGS), cell),
+    Add: lambda rng, cell: Add(rng.choice(THINGS), cell % CELLS),
     Remove: lambda rng, cell: Remove(cell),
     Recolour: lambda rng, cell: Recolour(cell, rng.choice(list(COLOURS))),
     Replace: lambda rng, cell: Replace(cell, rng.choice(THINGS)),
@@ -54,9 +66,11 @@ _MAKERS: dict[type[Operation], Callable[[Random, int], Operation]] = {
     Move: lambda rng, cell: Move(cell, rng.randrange(CELLS)),
     Swap: lambda rng, cell: Swap(cell, rng.randrange(CELLS)),
     ChangeState: lambda rng, cell: ChangeState(cell, rng.randrange(4)),
-    ChangeBackground: lambda rng, cell: ChangeBackground(rng.choice(BACKGROUNDS)),
+    ChangeBackground: lambda rng, cell: ChangeBackground(rng.choice(ALL_BACKGROUNDS)),
+    Put: lambda rng, cell: Put(cell, rng.choice(list(Relation)), rng.randrange(CELLS)),
+    PutNew: lambda rng, cell: PutNew(rng.choice(THINGS), rng.choice(list(Relation)), cell % CELLS),
     Pick: lambda rng, cell: Pick(cell),
-    Place: lambda rng, cell: Place(cell),
+    Place: lambda rng, cell: Place(cell % CELLS),
 }
 OPERATIONS = tuple(_MAKERS)
 HANDLING = (Pick, Place)
@@ -66,7 +80,7 @@ ON_THE_GRID = tuple(each for each in OPERATIONS if each not in HANDLING)
 def possible(kind: type[Operation], scene: Scene, rng: Random, tries: int = 60) -> Operation | None:
     """A random operation of this kind that can be done in this scene, if one is found."""
     for _ in range(tries):
-        operation = _MAKERS[kind](rng, rng.randrange(CELLS))
+        operation = _MAKERS[kind](rng, rng.choice([*scene.everything, rng.randrange(CELLS)]))
         try:
             operation.apply(scene)
         except Impossible:

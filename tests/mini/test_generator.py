@@ -87,7 +87,7 @@ def test_its_files_are_small_enough_to_ship() -> None:
 
 def test_its_files_say_nothing_of_the_machine_that_made_them() -> None:
     for file in (WEIGHTS / "generator").rglob("*.json"):
-        assert "_name_or_path" not in file.read_text("utf-8"), file
+        assert not re.search(r'"_name_or_path": *"[^"]', file.read_text("utf-8")), file
 
 
 @pytest.mark.parametrize("spec", ["mini:other", "mini@http://host"])

@@ -275,7 +275,7 @@ def test_a_description_may_go_on_in_further_sentences() -> None:
     "text",
     [
         "A meadow with a red cat on the left and a brown dog on the left.",
-        "A meadow with a dragon.",
+        "A meadow with a wizard.",
         "A meadow with a red cat. It purrs.",
         "A red cat.",
         "",

@@ -105,17 +105,17 @@ def test_they_are_not_compiled_unless_asked_to_be() -> None:
 
 def test_they_are_small_and_in_half_precision() -> None:
     sizes = {role: (WEIGHTS / role / "model.safetensors").stat().st_size for role in ("planner", "critic")}
-    assert sizes["planner"] <= 14_000_000
-    assert sizes["critic"] <= 10_000_000
+    assert sizes["planner"] <= 14_500_000
+    assert sizes["critic"] <= 11_000_000
 
 
 def test_of_many_requests_those_of_another_world_are_refused_one_by_one(tmp_path: Path) -> None:
-    asked = [("dragon", "A purple dragon eats a giraffe"), ("pizza", "Bake a pizza")]
+    asked = [("unicorn", "A purple unicorn eats a giraffe"), ("pie", "Bake a pie")]
     summary = generate_many(asked, out=tmp_path, profile="mini")
     assert (summary.failed, summary.bad_requests, summary.done) == (2, 2, 0)
     reasons = {each.id: each.reason for each in summary.failures}
-    assert re.search(r"does not know “dragon” \(it has .+\), “giraffe” \(it has .+\)", reasons["dragon"])
-    assert re.search(r"does not know “pizza” \(it has .+\)", reasons["pizza"])
+    assert re.search(r"does not know “unicorn” \(it has .+\), “giraffe” \(it has .+\)", reasons["unicorn"])
+    assert re.search(r"does not know “pie” \(it has .+\)", reasons["pie"])
     assert not list(tmp_path.rglob("*.png"))
 
 

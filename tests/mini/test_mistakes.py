@@ -102,6 +102,7 @@ def test_most_edits_to_judge_are_steps_of_plans_of_the_training_split(
 ) -> None:
     task = sample_training_task("story", Random(1))
     monkeypatch.setattr(vision_examples, "sample_training_task", lambda suite, rng: task)
+    monkeypatch.setattr(vision_examples, "planned_steps", lambda rng: task.steps)
     rng, theirs = Random(2), {(step.prompt, step.scene) for step in task.steps}
     made = [vision_examples.sample_step(rng)[0] for _ in range(40)]
     assert 20 <= sum((step.prompt, step.after) in theirs for step in made) < 40

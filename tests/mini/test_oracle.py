@@ -85,8 +85,8 @@ def test_the_plan_is_the_truth(suite: str) -> None:
 
 
 def test_foreign_words_are_refused_by_the_planner() -> None:
-    with pytest.raises(InputError, match="does not know “dragon”"):
-        asyncio.run(ORACLE.plan(Request.of("A dragon in the meadow")))
+    with pytest.raises(InputError, match="does not know “unicorn”"):
+        asyncio.run(ORACLE.plan(Request.of("A unicorn in the meadow")))
 
 
 @pytest.mark.parametrize(
@@ -287,14 +287,14 @@ def test_the_document_names_oracle_and_world() -> None:
 
 
 def test_foreign_words_end_in_exit_code_2_before_a_folder_is_made(capsys: Captured) -> None:
-    code = run(["generate", "A dragon flies to the castel", "--profile", "oracle", "--out", "run"])
+    code = run(["generate", "A unicorn flies to the castel", "--profile", "oracle", "--out", "run"])
     out, err = capsys.readouterr()
     assert (code, out) == (2, "")
     said = [line for line in err.splitlines() if line.startswith("interleave:")]
     assert len(said) == 1
     assert len(err.splitlines()) <= 2
-    assert "“dragon” (it has turtle, frog and fish)" in said[0]
-    assert "“Draw a castle and a turtle, then make it night.”" in said[0], "with the things it named"
+    assert "“unicorn” (it has horse and cow)" in said[0]
+    assert "“Draw a castle and a horse, then make it night.”" in said[0], "with the things it named"
     assert "Traceback" not in err
     assert not Path("run").exists()
 

@@ -24,6 +24,29 @@ def test_sentences_are_split_where_they_end(text: str, sentences: list[str]) -> 
     assert split_sentences(text) == sentences
 
 
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("Mum asks me. I say no. She stays.", 3),
+        ("He reads a book.\nA fox comes in.\nThey read on together.", 3),
+        ("In the morning the cat wakes. On Monday it rains. Every evening she sleeps.", 3),
+        ("The robot woke up. He was alone in the city. He cried.", 3),
+        ("We have a fire. We have a guitar. We have each other.", 3),
+        ("I wanted to paint the wall. The paint fell on the dog. Now mum is red.", 3),
+        ("Winter poem. The pond is white. The tree is bare.", 2),
+        ("my hamster escaped\ni looked under the table\nhe was eating cheese there", 3),
+        ("1. Take an empty bucket.\n2. Fill it with water.\n3. Bring it to the flower.", 3),
+        ("I am a fisherman's son. I get seasick. My father is patient. Could you draw that?", 3),
+        ("Please illustrate: Mr Miller has bought a donkey. It does not want to walk.", 2),
+    ],
+)
+def test_no_sentence_of_a_story_is_joined_or_dropped(text: str, count: int) -> None:
+    found = own_sentences(text)
+    assert found is not None
+    assert len(found.sentences) == count
+    assert all(each in text for each in found.sentences)
+
+
 STORY = ["A cat sits in the meadow.", "A dog comes.", "They play with a ball!"]
 
 
@@ -61,6 +84,9 @@ def test_a_story_is_told_sentence_by_sentence(text: str) -> None:
         "A cat sits here, and then a dog comes. Night falls over them.",
         "1. Draw a cat\n2. Make it blue",
         "A cat in the meadow. For second graders.",
+        "A red rocket is in the snow. Nothing more.",
+        "A pink carrot stays there from the first picture to the last. Fill a purple cup.",
+        "Counting to six with purple elephants, one picture each. The children are six years old.",
         "",
     ],
 )

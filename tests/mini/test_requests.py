@@ -140,11 +140,14 @@ def test_requests_of_the_world_are_taken_as_they_are(suite: str, planner: str) -
 
 
 def test_a_foreign_word_is_named() -> None:
-    with pytest.raises(InputError, match="does not know “dragon”"):
-        adapt_request(Request.of("Tell the story of a dragon"), "oracle")
+    with pytest.raises(InputError, match="does not know “unicorn”"):
+        adapt_request(Request.of("Tell the story of a unicorn"), "oracle")
 
 
-@pytest.mark.parametrize(("typed", "meant"), [("frgo", "frog"), ("rabit", "rabbit"), ("yelow", "yellow")])
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("frgo", "frog"), ("aple", "apple"), ("doog", "dog"), ("rabit", "rabbit"), ("yelow", "yellow")],
+)
 def test_a_mistyped_word_with_one_candidate_is_corrected_for_the_planner_and_said(
     typed: str, meant: str
 ) -> None:
@@ -174,10 +177,9 @@ def test_a_name_is_neither_corrected_nor_refused_nor_left_out() -> None:
 @pytest.mark.parametrize(
     ("text", "left_out"),
     [
-        ("A cat carefully juggles three balls", ("juggles",)),
-        ("The apple rots", ("rots",)),
-        ("a drowsy cat dozes, and the dog yodels", ("drowsy", "dozes", "yodels")),
-        ("a cat with a hat", ("hat",)),
+        ("a cat nonchalantly sees three balls", ("nonchalantly",)),
+        ("a drowsy cat dozes, and the dog yodels", ("drowsy", "yodels")),
+        ("a cat with a hat", ()),
         ("Teach me step by step how to draw a snowman with a red hat.", ()),
         ("Show a wall of red blocks", ()),
         ("A duck named Quackers and a very nice little frog", ()),
@@ -193,13 +195,17 @@ def test_words_that_the_planner_has_not_learned_are_named(text: str, left_out: t
 @pytest.mark.parametrize(
     ("text", "read", "notes"),
     [
-        ("a cat and a wizard", "a cat and a dog", ["no wizard here: a dog instead"]),
+        ("a cat and a vampire", "a cat and a man", ["no vampire here: a man instead"]),
         (
+            "A unicorn and a zebra meet in the meadow",
             "A horse and a cow meet in the meadow",
-            "A cat and a dog meet in the meadow",
-            ["no horse here: a cat instead", "no cow here: a dog instead"],
+            ["no unicorn here: a horse instead", "no zebra here: a cow instead"],
         ),
-        ("Draw three hats and a frgo", "Draw three books and a frog", ["no hats here: books instead"]),
+        (
+            "Draw three swords and a frgo",
+            "Draw three hammers and a frog",
+            ["no swords here: hammers instead"],
+        ),
     ],
 )
 def test_with_nearest_lacking_things_are_exchanged_and_said(text: str, read: str, notes: list[str]) -> None:
@@ -217,8 +223,8 @@ def test_what_has_no_neighbour_is_refused_with_nearest_too() -> None:
 
 
 def test_a_prompt_is_refused_without_an_option_that_only_requests_have() -> None:
-    with pytest.raises(UnknownWords, match="“stone”") as refused:
-        check_prompt("a frog on a stone")
+    with pytest.raises(UnknownWords, match="“unicorn”") as refused:
+        check_prompt("a frog on a unicorn")
     assert "nearest" not in str(refused.value)
 
 
@@ -233,12 +239,12 @@ def test_a_request_in_another_language_is_refused_kindly() -> None:
     ("text", "instead"),
     [
         (
-            "A horse and a cow meet",
-            "Take cat for horse and dog for cow with nearest=True. It can do “Draw a cat and",
+            "A zebra and a unicorn meet",
+            "Take horse for zebra and cow for unicorn with nearest=True. It can do “Draw a horse and",
         ),
         (
-            "a turtle and a wizard",
-            "It can do “Draw a turtle and a cat, then make it night.” or “",
+            "a turtle and a vampire",
+            "It can do “Draw a turtle and a man, then make it night.” or “",
         ),
         ("how to do CPR", "It can do “"),
     ],
@@ -261,8 +267,8 @@ def test_what_people_say_of_themselves_is_not_asked_for(text: str) -> None:
 
 
 def test_what_they_are_about_to_do_is() -> None:
-    with pytest.raises(InputError, match="dragon"):
-        accept_request(Request.of("I'm drawing a dragon"), {})
+    with pytest.raises(InputError, match="unicorn"):
+        accept_request(Request.of("I'm drawing a unicorn"), {})
 
 
 def test_an_abbreviation_is_no_mistyped_word() -> None:

@@ -159,14 +159,14 @@ def test_short_words_are_corrected_where_one_is_meant(text: str, found: dict[str
 
 
 def test_a_colour_that_the_world_lacks_is_named_where_it_is_wanted() -> None:
-    with pytest.raises(InputError, match="white"):
-        accept_request(Request.of("draw a rabbit, then make it white"), {})
+    with pytest.raises(InputError, match="turquoise"):
+        accept_request(Request.of("draw a rabbit, then make it turquoise"), {})
     accept_request(Request.of("plant an apple tree and make it bear fruit"), {})
 
 
 def test_the_words_of_listed_steps_are_checked_and_corrected() -> None:
-    with pytest.raises(InputError, match="dragon"):
-        accept_request(Request.of("Step 1: draw a dragon. Step 2: make it night."), {})
+    with pytest.raises(InputError, match="unicorn"):
+        accept_request(Request.of("Step 1: draw a unicorn. Step 2: make it night."), {})
     accepted = accept_request(Request.of("Step 1: draw a dgo. Step 2: make it night."), {})
     assert accepted.text == "Step 1: draw a dgo. Step 2: make it night."
     assert "draw a dog" in accepted.as_read.text

@@ -242,13 +242,22 @@ def test_grpo_goes_on_in_a_second_stage_where_the_first_has_no_time_left() -> No
     assert not second.may_end_short
 
 
-def test_planners_plan_every_suite_and_again_and_most_of_all_stories() -> None:
+def test_planners_plan_every_suite_and_again_and_most_of_all_composed_requests() -> None:
     chain = Chain(Path("out"), TOY)
     [_, stage, *_] = chain.planner()
     mix = Counter(option(stage, "--exercises").split(","))
-    further = {"plan-worked", "plan-robot", "segment", "again", "look", "compare"}
+    further = {
+        "plan-worked",
+        "plan-frames",
+        "plan-wider",
+        "plan-robot",
+        "segment",
+        "again",
+        "look",
+        "compare",
+    }
     assert {f"plan-{suite}" for suite in SUITES} | further == set(mix)
-    assert mix.most_common(1) == [("plan-story", 13)]
+    assert mix.most_common(2) == [("plan-frames", 16), ("plan-story", 13)]
 
 
 def test_with_a_generator_to_train_first_stages_are_what_they_were_otherwise(
@@ -306,7 +315,7 @@ def test_unfiltered_rows_wait_until_everything_is_scored() -> None:
 def test_a_critic_learns_to_judge_before_it_copies_and_copies_more_gently() -> None:
     chain = Chain(Path("out"), TOY)
     stages = {stage.name: stage for stage in (*chain.critic_sft(), *chain.variants())}
-    assert set(option(stages["exercises-critic-1"], "--exercises").split(",")) == set(SEEING)
+    assert set(option(stages["exercises-critic-1"], "--exercises").split(",")) == {*SEEING, "audit-plan"}
     assert set(option(stages["exercises-agent-1"], "--exercises").split(",")) == set(EXERCISES)
     for name, role in {"critic-sft": "critic", "critic-unfiltered": "critic", "agent": "agent"}.items():
         last = stages[f"exercises-{role}-1"]

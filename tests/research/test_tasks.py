@@ -499,11 +499,11 @@ def test_the_same_seed_gives_the_same_tasks_and_none_twice(suite: str) -> None:
 
 def test_foreign_words_are_named_with_neighbours_in_meaning_and_a_request_to_paste() -> None:
     with pytest.raises(InputError) as caught:
-        check_words(Request.of("Show how a dragon meets a princess in the castle"))
+        check_words(Request.of("Show how a unicorn meets a mermaid in the castle"))
     message = str(caught.value)
-    assert "“dragon” (it has turtle, frog and fish)" in message
-    assert "“princess” (it has cat, dog and teddy)" in message
-    assert "Take turtle for dragon" in message
+    assert "“unicorn” (it has horse and cow)" in message
+    assert "“mermaid” (it has whale, fish and boat)" in message
+    assert "Take horse for unicorn" in message
     assert "interleave models list" in message
 
 

@@ -34,6 +34,9 @@ class NoDog:
     def question(self, request: Request, plan: Plan) -> Question | None:
         return QUESTION
 
+    async def doubt(self, request: Request, plan: Plan) -> Question | None:
+        return None
+
     def meaning(self, plan: Plan) -> Hashable:
         return plan
 

@@ -28,6 +28,7 @@ from interleave.local.backends import NEEDS
 from interleave.local.options import DiffusersOptions, LocalOptions, TransformersOptions
 from interleave.plugin import Spec, entry_points
 from interleave_mini import WEIGHTS
+from interleave_mini.plan_audit import PlanAudit
 from interleave_mini.requests import PlanCheck
 
 if TYPE_CHECKING:
@@ -89,22 +90,26 @@ class MiniAgent:
             raise ConfigurationError(
                 f"'mini' is no {role}: it plans and judges; the miniature's scorer is 'oracle'"
             )
-        self.backend: VisionLanguageModel
-        if choose_runtime(options, options.runtime) == "onnx":
-            from interleave_mini.runtime.agent import OnnxAgent
-
-            self.backend = OnnxAgent(WEIGHTS / role, options)
-        else:
-            from interleave.local.transformers_vlm import TransformersVlm
-
-            if options.compile is None:  # compiling takes longer than many documents do
-                options = options.model_copy(update={"compile": False})
-            self.backend = TransformersVlm(spec=replace(spec, model=str(WEIGHTS / role)), options=options)
+        self.backend = _model(role, spec, options)
         self.capabilities = self.backend.capabilities
-        self.plan_check = PlanCheck(options.samples) if options.check else None
+        audit = PlanAudit(lambda: _model("critic", spec, options))
+        self.plan_check = PlanCheck(options.samples, audit) if options.check else None
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
         return await self.backend.complete(messages, sampling)
+
+
+def _model(role: str, spec: Spec, options: MiniAgent.Options) -> VisionLanguageModel:
+    """Return the planner or the critic, loaded once for all specs."""
+    if choose_runtime(options, options.runtime) == "onnx":
+        from interleave_mini.runtime.agent import OnnxAgent
+
+        return OnnxAgent(WEIGHTS / role, options)
+    from interleave.local.transformers_vlm import TransformersVlm
+
+    if options.compile is None:  # compiling takes longer than many documents do
+        options = options.model_copy(update={"compile": False})
+    return TransformersVlm(spec=replace(spec, model=str(WEIGHTS / role)), options=options)
 
 
 def choose_runtime(options: LocalOptions, wanted: Runtime) -> Literal["onnx", "torch"]:

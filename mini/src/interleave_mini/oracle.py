@@ -8,7 +8,7 @@ says so.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING, Literal
@@ -38,7 +38,7 @@ from interleave_mini.language.patterns import NotUnderstood
 from interleave_mini.language.prompts import edit_prompt, parse_prompt, scene_prompt
 from interleave_mini.reader import Reading, shared_batched_reader
 from interleave_mini.reader.scores import ACCEPTED, describe_faults, faults_in, score, shows
-from interleave_mini.requests import check_words, nearest_requests, quoted
+from interleave_mini.requests import SHOWN, check_words, nearest_requests, quoted
 from interleave_mini.robots.oracle import check_sub_task, find_boundary, find_segments
 from interleave_mini.world.mistakes import with_mistake
 from interleave_mini.world.operations import Impossible, changes
@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 EXACT_SHARE = 0.35
 """Share of exact refined prompts if their wording is varied."""
+_LOOKED_AT = 24
+"""Requests near one without a rule, of which those with a rule are offered."""
 Readings = tuple[Reading | None, Reading]
 """Scenes of the images before (`None` without one) and after."""
 
@@ -133,16 +135,29 @@ def parse_request(request: Request) -> Task:
         return task
     grammar = plugins.installed("mini.grammar").get("tasks")
     why = "plans the requests of the benchmark, and this is none of them"
+    offers = nearest_requests(request.text)
     if grammar is not None:
+        parse: Callable[[Sequence[str | Scene]], Task] = plugins.load(grammar, "the grammar")
         try:
-            parsed: Task = plugins.load(grammar, "the grammar")(parts)
-            return parsed
+            return parse(parts)
         except (NotUnderstood, Impossible) as error:
             why = f"understands only wordings that it has a rule for, and this is none ({error})"
+        offers = _with_a_rule(nearest_requests(request.text, _LOOKED_AT), parse)
     raise InputError(
-        f"the oracle {why}. It can do {quoted(nearest_requests(request.text))}. "
-        "The learned planner is freer: --planner mini"
+        f"the oracle {why}. It can do {quoted(offers)}. The learned planner is freer: --planner mini"
     )
+
+
+def _with_a_rule(texts: Sequence[str], parse: Callable[[Sequence[str | Scene]], Task]) -> list[str]:
+    """Return the first of these requests that the grammar parses; its world is smaller than the planner's."""
+    found = []
+    for text in texts:
+        with suppress(NotUnderstood, Impossible):
+            parse([text])
+            found.append(text)
+        if len(found) == SHOWN:
+            break
+    return found
 
 
 async def _read_async(seen: CriticInput) -> Readings:

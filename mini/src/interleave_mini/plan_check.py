@@ -8,42 +8,32 @@ drawn or is about something else, the user is asked, with what was understood.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cache
 
 from interleave import Plan, Request, Text
+from interleave_mini.language.effects import not_shown, shown_by
 from interleave_mini.language.patterns import NotUnderstood
 from interleave_mini.language.prompts import parse_prompt
 from interleave_mini.language.vocabulary import is_about, is_riddle_of, language
-from interleave_mini.language.words import NUMBERS, PLACES, UNCOUNTABLE, bare_noun, listed, one_of, plural
-from interleave_mini.world.kinds import COLOURS, KINDS, NOUNS
+from interleave_mini.language.words import ALL_PLACES, NUMBERS, UNCOUNTABLE, bare_noun, listed, one_of, plural
 from interleave_mini.world.operations import AlreadySo, Impossible
 from interleave_mini.world.scene import GRID, Scene
+from interleave_mini.world.wider import ALL_COLOURS, ALL_KINDS, ALL_NOUNS, DAY_OF, NIGHT
 
-_SINGULAR = {
-    **{noun: kind for noun, (kind, _) in NOUNS.items()},
-    **{word: NOUNS[noun][0] for word, noun in language().nouns.items()},
-}
-_PLURAL = {
-    form: kind
-    for noun, kind in _SINGULAR.items()
-    if noun not in UNCOUNTABLE
-    for form in (f"{noun}s", plural(noun))  # "strawberrys"
-}
-_PLURAL |= {"fishes": "fish", "cacti": "cactus"}
-KIND_OF = {**_PLURAL, **_SINGULAR}
-"""Every noun for a thing, singular and plural → its kind."""
-_NOUN_OF = {form: noun for noun in NOUNS for form in (f"{noun}s", plural(noun), noun)}
+KIND_OF = language().kind_of
+_NOUN_OF = {form: noun for noun in ALL_NOUNS for form in (f"{noun}s", plural(noun), noun)}
 _NOUN_OF |= {form: noun for word, noun in language().nouns.items() for form in (plural(word), word)}
 """Nouns of requests, singular and plural → nouns of the world."""
-_THING = re.compile(rf"\b{one_of(KIND_OF)}\b", re.IGNORECASE)
-_COLOUR_OF = {**{colour: colour for colour in COLOURS}, **language().colours}
+_THING = language().thing
+_MANY = tuple(language().kind_of_many)
+_COLOUR_OF = {**{colour: colour for colour in ALL_COLOURS}, **language().colours}
 _COLOUR = re.compile(rf"\b{one_of(_COLOUR_OF)}\b", re.IGNORECASE)
 _SIZES = [word for words in language().sizes.values() for word in words]
 _BEFORE = one_of((*language().adjectives, *_COLOUR_OF, *_SIZES))
 _NUMBER = one_of((*NUMBERS[2:], *map(str, range(2, len(NUMBERS)))))
-COUNTED = re.compile(rf"\b(?P<count>{_NUMBER}) (?:{_BEFORE} )*(?P<things>{one_of(_PLURAL)})\b", re.IGNORECASE)
+COUNTED = re.compile(rf"\b(?P<count>{_NUMBER}) (?:{_BEFORE} )*(?P<things>{one_of(_MANY)})\b", re.IGNORECASE)
 _COLOURED = re.compile(
     rf"\b(?P<colour>{one_of(_COLOUR_OF)}) (?:{_BEFORE} )*(?P<thing>{one_of(KIND_OF)})\b", re.IGNORECASE
 )
@@ -56,13 +46,13 @@ _MORE_THAN_NINE = re.compile(
     rf"\b(?:\d{{2,}}|ten|eleven|twelve|(?:a )?dozens?(?: of)?|(?:thir|four|fif|six|seven|eigh|nine)teen"
     rf"|(?:twen|thir|for|fif|six|seven|eigh|nine)ty(?:[ -]{one_of(NUMBERS[1:])})?"
     rf"|(?:a |one )?hundreds?(?: of)?|(?:a |one )?thousands?(?: of)?) "
-    rf"(?:{_BEFORE} )*(?P<things>{one_of(_PLURAL)})\b",
+    rf"(?:{_BEFORE} )*(?P<things>{one_of(_MANY)})\b",
     re.IGNORECASE,
 )
 
-_COUNTABLE_NOUNS = tuple(noun for noun in (*NOUNS, *language().nouns) if noun not in UNCOUNTABLE)
+_COUNTABLE_NOUNS = tuple(noun for noun in (*ALL_NOUNS, *language().nouns) if noun not in UNCOUNTABLE)
 _ANY = one_of((*_COUNTABLE_NOUNS, *map(plural, _COUNTABLE_NOUNS)))
-_BARE = rf"(?:(?:any|other|more) )?(?:{one_of(COLOURS)} )?{_ANY}"
+_BARE = rf"(?:(?:any|other|more) )?(?:{one_of(ALL_COLOURS)} )?{_ANY}"
 _NO_SUCH = rf"(?:(?:an?|the|one)(?: single)? )?{_BARE}"
 NEGATED = re.compile(
     rf"\b(?:(?:not|without|never|except|instead of|leave out) {_NO_SUCH}|leave {_NO_SUCH} out"
@@ -81,8 +71,23 @@ TAKEN_BACK = re.compile(
 _SOMETHING_NEW = re.compile(rf"\b(?:an?|some|two|three) (?:{_BEFORE} )*{one_of(KIND_OF)}\b", re.IGNORECASE)
 _NO_THING = re.compile(r"\b(?:world cups?|(?:eiffel|leaning|clock|water) tower)\b", re.IGNORECASE)
 """Names of unrelated things."""
+_PERSON = one_of([noun for noun, kind in KIND_OF.items() if ALL_KINDS[kind].category == "person"])
+_OURS = rf"(?:my|our) (?:[\w-]+ )?{_PERSON}"
 _SAID_OTHERWISE = re.compile(
-    r"\b(?:in|inside) the house\b|\bmoved to a new house\b|\bpencils\b|\b(?:my|with|with \w+) pencil\b"
+    rf"\bfor {_OURS}\b|\b(?:show|teach|tell|help|explain to) {_OURS}\b|\bto {_OURS}(?=\W*$)"
+    rf"|\b(?:{_OURS}|the (?:children|kids|pupils)) "
+    r"(?:ask|asks|asked|wonder|wonders|wondered|(?:wants?|wanted) (?:it|this|the whole|to see)"
+    r"|will (?:love|like|laugh)|(?:is|are|turns?) "
+    rf"(?:\d+|{one_of(NUMBERS[1:])}))\b"
+    rf"|\b(?:i am|i[’']m|we are|we[’']re) (?:an? )?(?:[\w-]+ )?{_PERSON}\b"
+    r"|(?<=\bsun )rose\b|(?<=\bmoon )rose\b|\bput (?:it|them|this|that) on the page\b"
+    r"|\bfruit (?:plate|bowl)\b|\b(?:plate|dish|bowl) of fruit\b|\bcolou?rs? of the rainbow\b"
+    r"|\bto bear\b|\bbears? (?=(?:\w+ )?(?:fruit|apples?|pears?)\b)"
+    r"|\bmagic (?:paint ?)?brush\b|\b(?:to|before|for) bed\b|\b(?:above|for|on) my (?:desk|door|fridge)\b"
+    rf"|\bdear {_PERSON}\b|\bbaby (?={one_of(KIND_OF)}\b)"
+    r"|\b(?:them|it|he|she|who|cat|dog) leaves\b"
+    r"|\b(?:in|inside) the house\b|\bmoved to a new house\b|\bpencils\b"
+    r"|\b(?:my|with|with \w+) (?:pencil|brush|paintbrush)\b"
     r"|\bballs? of snow\b|\bsnow ?balls\b|\bsnow into balls\b|\bthe sun has set\b|\bin the street the game\b"
     r"|\bsquare danc(?:e|es|ing)\b"
     r"|\buntil the stars (?:came|come)\b|\ba gift from the (?:gripper|robot)\b|\bcolou?ring book\b"
@@ -98,7 +103,7 @@ _SAID_OTHERWISE = re.compile(
     r"|\b(?:step|picture|frame|panel|image|scene|part|page) \d\b",
     re.IGNORECASE,
 )
-"""Phrases that name a thing without asking for it: idioms, numbers of steps, figures made of shapes."""
+"""Phrases that name a thing without asking for it: idioms, who asks, numbers of steps, figures of shapes."""
 
 
 def leaves_out(missing: Sequence[str]) -> str:
@@ -122,7 +127,7 @@ def unwanted_in(plan: Plan, request: Request) -> list[str]:
     scenes = [] if request.images else scenes_of(plan)
     if not scenes:
         return []
-    kinds = {thing.kind for thing in scenes[-1].things.values()}
+    kinds = {thing.kind for thing in scenes[-1].everything.values()}
     asked = _SAID_OTHERWISE.sub(" ", request.text)
     wanted = {KIND_OF[word[0].lower()] for word in _THING.finditer(NEGATED.sub(" ", asked))}
     return [
@@ -138,25 +143,31 @@ def missing_from(plan: Plan, request: Request) -> list[str]:
     """Return what a request names and the plan does not draw, in the request's words."""
     asked, planned = _asked_text(request), _planned_text(plan)
     asked = NEGATED.sub(" ", _still_meant(_SAID_OTHERWISE.sub(" ", asked)))
-    places = list(_missing_places(asked, planned))
+    scenes = [] if request.images else scenes_of(plan)
+    places = list(_missing_places(asked, planned, scenes))
     asked = _PLACE.sub(" ", asked)  # "among the trees" asks for no tree
     kinds = _drawn_kinds(plan)
-    scenes = [] if request.images else scenes_of(plan)
     is_riddle = (
         topic_of(plan) in language().riddle_topics
     )  # "the vegetable that bunnies love" asks for no rabbit
-    named = [] if is_riddle else [word[0] for word in _THING.finditer(asked)]
+    named = [] if is_riddle else [each for each in _THING.finditer(asked) if language().is_meant(each)]
     found = dict.fromkeys(
         (
             *_missing_pairs(asked, planned, kinds),
-            *(word for word in named if not _is_planned(word.lower(), kinds)),
+            *(word[0] for word in named if not language().may_be(word[0].lower(), kinds)),
             *_missing_counts(asked, planned, scenes),
             *_missing_relations(asked, scenes),
             *_not_put_down(asked, scenes),
             *places,
+            *(() if is_riddle or not scenes else _missing_effects(request.text, plan)),
         )
     )
     return list(found)
+
+
+def _missing_effects(asked: str, plan: Plan) -> list[str]:
+    """Return the words for what happens that no image shows."""
+    return not_shown(asked, shown_by([step.prompt or "" for step in plan.steps]))
 
 
 def _still_meant(asked: str) -> str:
@@ -175,14 +186,8 @@ def _drawn_kinds(plan: Plan) -> set[str]:
     prompts = " ".join(step.prompt or "" for step in plan.steps)
     lesson = topic_of(plan) if topic_of(plan).startswith("drawing") else ""
     words = f"{lesson} {prompts}" if prompts.strip() else _planned_text(plan)
-    return {KIND_OF[found[0].lower()] for found in _THING.finditer(words)}
-
-
-def _is_planned(noun: str, kinds: set[str]) -> bool:
-    """Return whether the plan has a thing of this name; "egg" matches hens, butterflies and frogs."""
-    return KIND_OF[noun] in kinds or (
-        noun in ("egg", "eggs") and not kinds.isdisjoint(("hen", "butterfly", "frog"))
-    )
+    drawn = {KIND_OF[found[0].lower()] for found in _THING.finditer(words)}
+    return drawn | ({"robot"} if "gripper" in words else set())
 
 
 def impossible_step(plan: Plan, scene: Scene | None = None) -> str | None:
@@ -223,13 +228,13 @@ def is_about_something_else(plan: Plan, request: Request) -> bool:
         return False
     if any(scene.gripper for scene in scenes) and _ROBOT.search(request.text):
         return False
-    if any(KINDS[kind].category == "animal" for kind in kinds) and _ANIMAL.search(request.text):
+    if any(ALL_KINDS[kind].category == "animal" for kind in kinds) and _ANIMAL.search(request.text):
         return False
     if any(kind in kinds and words.search(request.text) for kind, words in _MEANT_BY.items()):
         return False
     if topic_of(plan) in language().riddle_topics:
         prompts = " ".join(step.prompt or "" for step in plan.steps)
-        return not is_riddle_of(request.text, [noun for noun in NOUNS if noun in prompts])
+        return not is_riddle_of(request.text, [noun for noun in ALL_NOUNS if noun in prompts])
     return not is_about(text, topic_of(plan))
 
 
@@ -255,7 +260,7 @@ def understood_in(plan: Plan, request: Request) -> list[str]:
     kinds, planned = _drawn_kinds(plan), _planned_text(plan)
     text = _PLACE.sub(" ", request.text)
     things = [found[0].lower() for found in _THING.finditer(text) if KIND_OF[found[0].lower()] in kinds]
-    missing = {*_missing_places(request.text, planned)}
+    missing = {*_missing_places(request.text, planned, scenes_of(plan))}
     places = [found[0].lower() for found in _PLACE.finditer(request.text) if found[0] not in missing]
     return list(dict.fromkeys((*things, *places)))
 
@@ -307,7 +312,7 @@ def _missing_counts(asked: str, planned: str, scenes: Sequence[Scene]) -> Iterat
 
 def _numbers_of(kind: str, scene: Scene) -> set[int]:
     """Count the things of a kind, in total and by colour."""
-    colours = Counter(thing.colour for thing in scene.things.values() if thing.kind == kind)
+    colours = Counter(thing.colour for thing in scene.everything.values() if thing.kind == kind)
     held = kind == "block" and scene.gripper is not None and scene.gripper.holds is not None
     return {colours.total() + held, *colours.values()}
 
@@ -352,7 +357,11 @@ def _missing_relations(asked: str, scenes: Sequence[Scene]) -> Iterator[str]:
 
 
 def _stands(one: str, side: int, other: str, scene: Scene) -> bool:
-    """Return whether a thing of one kind is on that side of a thing of the other."""
+    """Return whether a thing of one kind is on that side of a thing of the other, or carried by it."""
+    if any(
+        thing.kind == other and thing.load and thing.load.thing.kind == one for thing in scene.things.values()
+    ):
+        return True
     cells = [cell for cell, thing in scene.things.items() if thing.kind == one]
     anchors = [cell for cell, thing in scene.things.items() if thing.kind == other]
     row, column = side // GRID - 1, side % GRID - 1
@@ -364,27 +373,20 @@ def _stands(one: str, side: int, other: str, scene: Scene) -> bool:
 
 
 @cache
-def _place_words() -> dict[str, str]:
-    phrases = {form: place for place, words in PLACES.items() for form in (words.within, *words.others)}
-    phrases |= {form: place for place, forms in language().place_phrases.items() for form in forms}
-    return phrases
+def _place_words() -> dict[str, frozenset[str]]:
+    """Return the backgrounds that each phrase for a place may mean."""
+    found = defaultdict[str, set[str]](set)
+    for place, words in ALL_PLACES.items():
+        if NIGHT in place:  # the night itself is an effect
+            continue
+        for form in (words.within, *words.others):
+            found[form].add(place)
+    for place, forms in language().place_phrases.items():
+        for form in forms:
+            found[form].add(place)
+    return {form: frozenset(places) for form, places in found.items()}
 
 
-_VAGUE = (
-    *(
-        "outside",
-        "outdoors",
-        "inside",
-        "at home",
-        "in the house",
-        "inside the house",
-        "one night",
-        "at night",
-    ),
-    *("in winter", "on paper", "on the page", "in the night", "in the dark", "on the table", "on a table"),
-    *("on the floor", "in the water", "on the water"),
-)
-"""Place phrases that often do not name the scene of a story."""
 _PLACE = re.compile(rf"\b{one_of(_place_words())}\b", re.IGNORECASE)
 _NOT_HERE = re.compile(r"\b(?:not|never|instead of|do ?n[o']?t draw [\w ]+) $", re.IGNORECASE)
 
@@ -418,15 +420,23 @@ _EMPTY_PLACES = {
 _PLACE_NOUN = re.compile(rf"\b{one_of(_EMPTY_PLACES)}\b", re.IGNORECASE)
 
 
-def _missing_places(asked: str, planned: str) -> Iterator[str]:
+def _missing_places(asked: str, planned: str, scenes: Sequence[Scene]) -> Iterator[str]:
+    """Yield places that no image shows or, if the scenes are unknown, that the plan does not mention."""
+    shown = {scene.background for scene in scenes}
+    shown |= {DAY_OF[night] for night in shown if night in DAY_OF} | {
+        "night" for each in shown if NIGHT in each
+    }
     for found in _PLACE.finditer(asked):
-        if found[0].lower() in _VAGUE:
+        places = _place_words()[found[0].lower()]
+        if found[0].lower() in language().vague_places or _NOT_HERE.search(asked[: found.start()]):
             continue
-        if _NOT_HERE.search(asked[: found.start()]):
+        if not language().effects.keys().isdisjoint(found[0].lower().split()):  # "at night" is an effect
             continue
-        place = _place_words()[found[0].lower()]
-        places = (place, "sea") if "sea" in found[0].lower() else (place,)  # by the sea is at it, or on it
-        if not any(_says(planned, words) for each in places for words in (bare_noun(each), each)):
+        if scenes:
+            wrong = shown.isdisjoint(places)
+        else:
+            wrong = not any(_says(planned, words) for each in places for words in (bare_noun(each), each))
+        if wrong:
             yield found[0]
 
 

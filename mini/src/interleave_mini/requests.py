@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import groupby
 
 from interleave import ImagePart, InputError, Plan, Question, Reading, Request, Text, UnknownWords
@@ -31,6 +32,7 @@ from interleave_mini.language.vocabulary import (
     unknown_words,
 )
 from interleave_mini.language.words import listed, plural, with_article
+from interleave_mini.plan_audit import PlanAudit
 from interleave_mini.plan_check import (
     has_unwanted,
     impossible_step,
@@ -41,6 +43,7 @@ from interleave_mini.plan_check import (
     named_in,
     named_things,
     scenes_of,
+    topic_of,
     understood_in,
     unwanted_in,
 )
@@ -231,8 +234,13 @@ def nearest_requests(text: str, limit: int = SHOWN) -> list[str]:
     """Return requests that work: first with the things of `text`, then those that share the most words."""
     things, near = named_in(text), _like(text, len(language().examples))
     own = offers_with(things)
-    with_them = [each for each in near if not set(things).isdisjoint(named_in(each))][:2]
+    with_them = [each for each in near if not _things_of_example(each).isdisjoint(things)][:2]
     return list(dict.fromkeys([*own[:1], *with_them, *own[1:], *near]))[:limit]
+
+
+@cache
+def _things_of_example(text: str) -> frozenset[str]:
+    return frozenset(named_in(text))
 
 
 def offers_with(things: Sequence[str]) -> list[str]:
@@ -277,8 +285,10 @@ def quoted(texts: Sequence[str]) -> str:
 class PlanCheck:
     """Compares a plan with its request: it must contain what the request names, and be drawable."""
 
-    def __init__(self, samples: int = 0) -> None:
+    def __init__(self, samples: int = 0, audit: PlanAudit | None = None) -> None:
         self.samples = samples
+        self.audit = audit
+        """The critic's opinion of plans that no rule objects to."""
 
     def problem(self, request: Request, plan: Plan) -> str:
         """Return the problem to tell the planner, or an empty string if no rule finds one."""
@@ -303,14 +313,28 @@ class PlanCheck:
         if request.images and not missing_from(plan, request) and _other_count(request, plan) is None:
             return None
         understood, missing = understood_in(plan, request), _missing(request, plan)
-        known = listed([f"“{each}”" for each in understood])
-        said = f"the miniature understood {known}, but its plan" if understood else "the miniature's plan"
-        text = f"{said} {_why(request, plan)}. Say it in other words, or in smaller steps"
-        return Question(text=text, understood=tuple(understood), missing=tuple(missing))
+        return _asked_back(understood, _why(request, plan), missing)
+
+    async def doubt(self, request: Request, plan: Plan) -> Question | None:
+        """Return what to ask the user if the critic is sure that a plan does something else.
+
+        A riddle does not name what answers it: four of five such doubts about riddles were wrong.
+        """
+        is_riddle = topic_of(plan) in language().riddle_topics
+        if self.audit is None or is_riddle or not (why := await self.audit.objection(request, plan)):
+            return None
+        return _asked_back(understood_in(plan, request), why, [])
 
     def meaning(self, plan: Plan) -> Hashable:
         """Return the scenes of a plan, or its words if the request has images the plan cannot know."""
         return tuple(scenes_of(plan)) or tuple((step.prompt, step.caption) for step in plan.steps)
+
+
+def _asked_back(understood: Sequence[str], why: str, missing: Sequence[str]) -> Question:
+    known = listed([f"“{each}”" for each in understood])
+    said = f"the miniature understood {known}, but its plan" if understood else "the miniature's plan"
+    text = f"{said} {why}. Say it in other words, or in smaller steps"
+    return Question(text=text, understood=tuple(understood), missing=tuple(missing))
 
 
 def _missing(request: Request, plan: Plan) -> list[str]:

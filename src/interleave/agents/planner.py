@@ -75,6 +75,10 @@ class PlanCheck(Protocol):
         """Return what to ask the user if no plan is without a problem. `None` if this one can be used."""
         ...
 
+    async def doubt(self, request: Request, plan: Plan) -> Question | None:
+        """Return what to ask the user if a model finds that a plan without a problem does not fit."""
+        ...
+
     def meaning(self, plan: Plan) -> Hashable:
         """Return a key that is equal for plans with the same images in other words."""
         ...
@@ -112,10 +116,16 @@ class VlmPlanner:
         """Whether steps need descriptions of their whole scenes, for anchors and audits."""
 
     async def plan(self, request: Request) -> Plan:
-        """Return the plan. If it has a problem, raise `Asked`.
+        """Return the plan. If it has a problem or is doubted, raise `Asked`.
 
         With a check that samples, first ask again with the problem named, then sample plans and vote.
         """
+        plan = await self._without_problem(request)
+        if self.check and (question := await self.check.doubt(request, plan)):
+            raise Asked(question, plan)
+        return plan
+
+    async def _without_problem(self, request: Request) -> Plan:
         wanted = wanted_steps(request, self.max_steps)
         complaints: list[str] = []
 

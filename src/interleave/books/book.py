@@ -13,6 +13,7 @@ from PIL import Image
 
 from interleave import ConfigurationError, RunError, RunRecord
 from interleave.books.languages import Language, language_of
+from interleave.books.notices import ai_notice
 from interleave.books.texts import Translation, translations
 from interleave.plugin import ImageStore, one_line, parse_spec, render, runs, text
 
@@ -93,7 +94,7 @@ class Book:
     """The whole document."""
 
     titles: tuple[Words, ...]
-    """The title as heading, in each language."""
+    """The title as heading, in each language; as text the line that AI made the document, if it is wanted."""
     remarks: tuple[str, ...]
     """Remarks for readers about the whole document."""
     given: tuple[str | BookImage, ...]
@@ -140,8 +141,8 @@ class Book:
         for place, title in enumerate(self.titles):
             own = [page.words[place] for page in self.pages]
             letters = (f"{each.text}{each.target}" for words in own for each in words.lettering)
-            shown = (f"{words.heading}{words.text}" for words in own)
-            yield title.language, "".join((title.heading, *shown, *letters))
+            shown = (f"{words.heading}{words.text}" for words in (title, *own))
+            yield title.language, "".join((*shown, *letters))
 
     def words(self) -> Iterator[Words]:
         """Yield all words in all languages."""
@@ -158,7 +159,7 @@ def book_of(folder: Path, record: RunRecord, options: render.ExportOptions | Non
     is_title = [part.text for part in record.request] == [record.request_title]
     given = () if is_title else tuple(_given(store, part.text, part.image) for part in record.request)
     return Book(
-        titles=tuple(_title(document.title, each) for each in chosen),
+        titles=tuple(_title(document.title, each, options.ai_notice) for each in chosen),
         remarks=tuple(clean(remark) for remark in _remarks(record, document, options.details) if remark),
         given=tuple(part for part in given if part),
         pages=_pages(store, record, document, chosen, options.details),
@@ -178,9 +179,10 @@ def heading_of(name: str) -> str:
     return clean(" ".join(name.split()))
 
 
-def _title(title: str, translated: Translation) -> Words:
+def _title(title: str, translated: Translation, with_notice: bool) -> Words:
     own = title if translated.is_original else translated.words["title"]
-    return Words(language_of(translated.language, own), heading_of(own), "")
+    language = language_of(translated.language, own)
+    return Words(language, heading_of(own), ai_notice(language) if with_notice else "")
 
 
 def _remarks(record: RunRecord, document: runs.DocumentAsShown, details: bool) -> list[str]:

@@ -132,7 +132,10 @@ def _data(
             {**_tag(language), "rtl": language.is_rtl, "fonts": families}
             for language, families in zip(book.languages, fonts.families, strict=True)
         ],
-        "titles": [{"l": place, "heading": each.heading} for place, each in enumerate(book.titles)],
+        "titles": [
+            {"l": place, "heading": each.heading, "notice": each.text}
+            for place, each in enumerate(book.titles)
+        ],
         "cover": images.of(cover, "") if cover else None,
         "given": [
             part if isinstance(part, str) else images.of(part, part.alt) for part in book.given if part

@@ -57,7 +57,9 @@ def _title(slides: Any, book: Book) -> None:
     _fill(title.text_frame, [(first, book.title)], _size([(first, book.title)], wide, HEIGHT / 4, 40))
     given = [(first, part) for part in book.given if isinstance(part, str)]
     others = [(each.language, each.heading) for each in book.titles[1:]]
-    _fill(subtitle.text_frame, [*others, *given], _size([*others, *given], wide, HEIGHT / 4, 24))
+    notices = [(each.language, each.text) for each in book.titles if each.text]
+    below = [*others, *notices, *given]
+    _fill(subtitle.text_frame, below, _size(below, wide, HEIGHT / 4, 24))
     if book.cover:
         _image(slide, book.cover, WIDTH / 2, MARGIN, WIDTH / 2 - MARGIN, HEIGHT - 2 * MARGIN)
 

@@ -101,6 +101,7 @@ def markdown_of(book: Book) -> str:
 
 def _blocks(book: Book) -> Iterator[str]:
     yield f"# {' · '.join(render.plain(title.heading) for title in book.titles)}"
+    yield " · ".join(render.plain(title.text) for title in book.titles if title.text)
     for part in book.given:
         yield _image(part) if isinstance(part, BookImage) else render.plain(part)
     if book.given:

@@ -52,6 +52,17 @@ Bleed = Annotated[
 Details = Annotated[
     bool, typer.Option("--details", help="Include prompts, attempts and verdicts; zip: the record too.")
 ]
+Sign = Annotated[
+    str,
+    typer.Option(
+        "--sign", metavar="KEY|self", help="Sign the file with a PEM file, or a key made on first use."
+    ),
+]
+SignPrompts = Annotated[
+    str,
+    typer.Option("--sign-prompts", metavar="no|hash|text", help="What the signed statements say of prompts."),
+]
+AiNotice = Annotated[bool, typer.Option("--ai-notice", help="Say below the title that it was made with AI.")]
 
 
 def export(
@@ -64,6 +75,9 @@ def export(
     texts: Texts = None,
     bleed: Bleed = False,
     details: Details = False,
+    sign: Sign = "",
+    sign_prompts: SignPrompts = "no",
+    ai_notice: AiNotice = False,
     open_document: options.Open = False,
 ) -> int:
     """Write the document of a run as a file to keep, print or send. Prints its path."""
@@ -74,7 +88,17 @@ def export(
     names, languages = _listed(to), tuple(_listed(language))
     if len(names) > 1 and out is not None and not out.is_dir():
         raise ConfigurationError(f"--out {out}: for several formats name an existing folder")
-    chosen = ExportOptions(paper, layout, languages, tuple(texts or ()), bleed, details)  # type: ignore[arg-type]
+    chosen = ExportOptions(
+        paper,
+        layout,  # type: ignore[arg-type]
+        languages,
+        tuple(texts or ()),
+        bleed,
+        details,
+        sign,
+        sign_prompts,  # type: ignore[arg-type]
+        ai_notice,
+    )
     say_outdated_texts(read_record(run), run)
     for name in names:
         path = write_export(run, name, out, chosen)

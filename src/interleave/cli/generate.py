@@ -18,6 +18,7 @@ def generate(
     generator: options.GeneratorSpec = None,
     prompts: options.PackName = None,
     identity: options.Identity = None,
+    safety: options.Safety = None,
     dry_run: options.DryRun = False,
     asset: options.Assets = None,
     from_file: options.FromFile = None,
@@ -74,6 +75,7 @@ def generate(
         "drift_control": drift_control,
         "reference_sheets": reference_sheets,
         "identity": identity,
+        "safety": tuple(safety or ()),
         "seed": seed,
         "nearest": nearest,
     }

@@ -99,6 +99,15 @@ Identity = Annotated[
         " [default: colours]",
     ),
 ]
+Safety = Annotated[
+    list[str] | None,
+    rule(
+        "--safety",
+        metavar="SPEC",
+        help="A check that may refuse the request, the plan and images: words:FILE.toml, ask:MODEL, writing."
+        " Repeatable.",
+    ),
+]
 DryRun = Annotated[bool, model("--dry-run", help="Use the built-in fakes instead of models.")]
 
 Assets = Annotated[

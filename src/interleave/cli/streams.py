@@ -50,7 +50,7 @@ OTHER_KINDS = "other retries"
 _PARAMETERS = """
 allow chapter_steps choose critic drift_control generator hold_plan identity layout max_attempts
 max_calls max_cost max_seconds max_steps nearest out paper plan planner profile prompts redraw
-reference_sheets retry_failed seed skip_bad sources
+reference_sheets retry_failed safety seed skip_bad sources
 """
 _VALUE = r"\[[^\]]*\]|[^\s\[)]*[^\s\[),.;:]|"
 _PARAMETER = re.compile(rf"(?<![\w?&'\"-])({'|'.join(_PARAMETERS.split())})=({_VALUE})")

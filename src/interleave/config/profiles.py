@@ -82,6 +82,8 @@ class Profile(Value):
     """Whether to draw reference sheets. Written as `reference_sheets` or `sheets`."""
     identity: str = ""
     """Model that measures the identity of assets."""
+    safety: tuple[str, ...] = ()
+    """Specs of safety checks, made before those of the user."""
 
 
 def config_folder() -> Path | None:

@@ -300,6 +300,8 @@ class RunConfig(Value):
     """Whether to draw a reference sheet first for each asset that has a description and no image."""
     identity: str | None = WRITTEN_IF_GIVEN
     """Model that measures the identity of assets. `None`: compare their colours."""
+    safety: tuple[str, ...] = Field(default=(), exclude_if=lambda value: not value)
+    """Specs of the safety checks."""
     nearest: bool = Field(default=False, exclude_if=lambda value: not value)
     """Whether words that the planner does not know are exchanged for their neighbours."""
 

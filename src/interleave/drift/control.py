@@ -22,6 +22,7 @@ from interleave.config.run_config import DriftControl
 from interleave.config.specs import Spec, parse_spec
 from interleave.drift.measures import NamedMeasure, Pixels, as_image, as_pixels, changed_mask, weights
 from interleave.errors import ConfigurationError
+from interleave.images import original_of, with_original
 
 
 def apply_drift_control(control: DriftControl, before: Image.Image, drawn: Image.Image) -> Image.Image:
@@ -45,11 +46,10 @@ class DriftControlledGenerator:
     async def generate(self, request: ImageRequest) -> Image.Image:
         drawn = await self.generator.generate(request)
         sources: Sequence[Image.Image] = request.sources if request.changes_last else ()
-        return (
-            await asyncio.to_thread(apply_drift_control, self.control, sources[-1], drawn)
-            if sources
-            else drawn
-        )
+        if not sources:
+            return drawn
+        controlled = await asyncio.to_thread(apply_drift_control, self.control, sources[-1], drawn)
+        return with_original(controlled, original_of(drawn))
 
 
 def with_drift_control(generator: ImageGenerator, control: DriftControl) -> ImageGenerator:

@@ -147,6 +147,7 @@ def _copy_images(folder: Path, out: Path, names: Sequence[str]) -> None:
     source, target = ImageStore(folder), ImageStore(out)
     make_folder(target.folder)
     for name in names:
+        target.copy_original(name, source)
         if target.has(name):
             continue
         with suppress(FileNotFoundError):

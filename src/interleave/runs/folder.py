@@ -17,7 +17,7 @@ from PIL import Image
 from interleave.config.run_config import RunConfig, differences
 from interleave.errors import InputError, MissingImage, RunError, StorageError
 from interleave.files import make_folder, open_below, remove_temporaries_of, sync_folder, write_atomic
-from interleave.images import decode_image, encode_png, pixel_digest
+from interleave.images import decode_image, encode_png, original_of, pixel_digest
 from interleave.locks import lock, open_lock_file, require_locks
 from interleave.runs.journal import Journal, RequestPart, StoredAsset, StoredReading, no_locks
 from interleave.runs.journal_files import JOURNAL_NAME, Lease, claimed_journal, is_journal
@@ -43,8 +43,28 @@ class ImageStore:
         name = _name_of(data)
         if not self._folder_made:
             self._make_folder()
+        if (original := original_of(image)) is not None:
+            write_atomic(self._original(name), original)
         write_atomic(self.folder / name, data)
         return name
+
+    def original(self, name: str) -> bytes | None:
+        """Return the file that the image `name` was decoded from, if that had content credentials."""
+        try:
+            with open(
+                open_below(self._root, *self._original(name).relative_to(self._root).parts), "rb"
+            ) as file:
+                return file.read()
+        except OSError:
+            return None
+
+    def copy_original(self, name: str, source: ImageStore) -> None:
+        """Copy the original of an image from another store, if it has one."""
+        if (data := source.original(name)) is not None:
+            write_atomic(self._original(name), data)
+
+    def _original(self, name: str) -> Path:
+        return self.path(name).with_suffix(".original")
 
     def _make_folder(self) -> None:
         try:

@@ -13,6 +13,7 @@ from typing import TypeVar
 from interleave.agents.critic import Critic
 from interleave.agents.loading import LoadedAgent
 from interleave.agents.planner import Planner
+from interleave.agents.safety import Safety
 from interleave.backends.concurrency import CallLimit
 from interleave.backends.protocols import ImageGenerator
 from interleave.backends.retries import IMAGE_DEADLINE_SECONDS, VLM_DEADLINE_SECONDS, RetryPolicy, is_price
@@ -94,6 +95,7 @@ class Models:
     """Generators chosen for single steps, by identity."""
     identity: NamedMeasure | None = None
     """Measure of whether assets keep their identity; `None` compares colours."""
+    safety: Safety = field(default_factory=lambda: Safety(()))
     limits: dict[Role, CallLimit] = field(init=False)
 
     def __post_init__(self) -> None:

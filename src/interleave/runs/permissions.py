@@ -51,6 +51,7 @@ def required_permissions(config: RunConfig, generators: Iterable[RoleConfig] = (
     """
     roles = (*(() if config.plan else (config.planner,)), config.critic, config.generator, *generators)
     specs = [role.parsed for role in roles if not role.is_object]
+    specs += [parse_spec(each.removeprefix("ask:")) for each in config.safety if each.startswith("ask:")]
     return tuple(dict.fromkeys(permission for spec in specs for permission in _permissions(spec)))
 
 

@@ -35,6 +35,7 @@ from interleave.agents.prompts import (
     pack_trained_for,
 )
 from interleave.agents.prompts.import_checkout import HOW_TO_IMPORT, RELEASED_MODELS
+from interleave.agents.safety import Safety
 from interleave.backends import registry
 from interleave.backends.protocols import DocumentModel, ImageGenerator, VisionLanguageModel
 from interleave.backends.registry import (
@@ -78,6 +79,7 @@ class Choices:
     choose: str | None = None
     drift_control: str | None = None
     identity: str | None = None
+    safety: tuple[str, ...] = ()
     reference_sheets: bool | None = None
     seed: int = 0
     nearest: bool = False
@@ -135,6 +137,7 @@ def resolve(chosen: Choices, *, only_plans: bool = False) -> tuple[RunConfig, Pr
         "choose": _first(chosen.choose, profile.choose),
         "remedies": parse_drift_control(_first(chosen.drift_control, profile.remedies)),
         "identity": checked_identity(_first(chosen.identity, profile.identity)),
+        "safety": tuple(dict.fromkeys((*profile.safety, *chosen.safety))),
         "sheets": _first(chosen.reference_sheets, profile.sheets),
         "seed": chosen.seed,
         "plan": chosen.plan,
@@ -272,8 +275,10 @@ def load_models(
 
     `others` are the generators of single steps.
     """
+    safety = Safety(config.safety)
     planner = GivenPlan(config.plan) if config.plan else load_agent(chosen.planner, config.planner, "planner")
     return Models(
+        safety=safety,
         planner=planner_from(
             planner,
             pack,
@@ -284,8 +289,8 @@ def load_models(
         critic=critic_from(
             load_agent(chosen.critic, config.critic, "critic"), pack, strict=strictness(config.critic)
         ),
-        generator=_load_generator(chosen.generator, config.generator),
-        others={other.identity: load_generator(other.parsed) for other in others},
+        generator=safety.generator(_load_generator(chosen.generator, config.generator)),
+        others={other.identity: safety.generator(load_generator(other.parsed)) for other in others},
         identity=identity_model(config.identity) if config.identity else None,
     )
 

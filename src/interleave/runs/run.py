@@ -395,15 +395,16 @@ class Run:
     def _pipeline(self, models: Models, own: OwnDecisions) -> AsyncGenerator[events.Event]:
         runner = self._runner(models)
         takes = Takes(self.steering, self.entries, self.replay, self.store, models.others)
-        return interleave(
+        events = interleave(
             self.request,
             planner=runner.planner(reference_sheets=self.config.sheets),
             generator=runner.generator(self.config.generator.identity, self.steering, self.config.remedies),
-            critic=runner.critic(),
+            critic=models.safety.critic(runner.critic()),
             rules=self.config.rules,
             take_of=takes.of,
             may_begin=own.may_begin,
         )
+        return models.safety.checked(self.request, events)
 
     async def _journal_event(self, event: events.Event, models: Models) -> None:
         """Journal an event; sync immediately if it does not follow from a journalled reply."""

@@ -138,6 +138,7 @@ def _copy(folder: Path, record: RunRecord, target: Path) -> None:
     source, images = ImageStore(folder), ImageStore(target)
     make_folder(images.folder)
     for name in runs.image_names(record):
+        images.copy_original(name, source)
         try:
             os.link(source.path(name), images.path(name))
         except FileExistsError:

@@ -509,7 +509,7 @@ def test_the_service_starts_without_options_and_draws_with_the_miniature(tmp_pat
     server = DocumentServer(tmp_path / "mini", ready=False)
     assert server.client.get("/health").json()["status"] in ("loading", "ready")
     server.until(lambda: server.client.get("/health").json()["status"] == "ready", 300)
-    refused = server.client.post("/v1/responses", json={"input": "A dragon with warp drive"})
+    refused = server.client.post("/v1/responses", json={"input": "A unicorn with warp drive"})
     assert refused.status_code == 400
     asked = {"input": "How a frog grows up, step by step, in four pictures", "background": True}
     id_ = server.client.post("/v1/responses", json=asked).json()["id"]

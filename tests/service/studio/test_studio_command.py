@@ -79,7 +79,7 @@ def test_the_page_and_what_it_can_do_are_there_before_the_models(studio: Server)
 
 @pytest.mark.slow
 def test_a_request_outside_the_little_world_is_refused_with_the_nearest(studio: Server) -> None:
-    refused = studio.client.post("/v1/responses", json={"input": "A dragon eats a cake", "model": "mini"})
+    refused = studio.client.post("/v1/responses", json={"input": "A unicorn eats a cake", "model": "mini"})
     error = refused.json()["error"]
     assert (refused.status_code, error["code"], len(error["nearest"])) == (400, "invalid_prompt", 3)
 

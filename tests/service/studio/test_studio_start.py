@@ -46,7 +46,7 @@ def test_every_example_is_one_that_the_profile_takes(profile: str) -> None:
         adapted_request(Request.of(each.text), offered.config)
 
 
-@pytest.mark.parametrize("asked", ["A dragon eats a cake", "木 xyzzy", "the frog the frog"])
+@pytest.mark.parametrize("asked", ["A unicorn eats a cake", "木 xyzzy", "the frog the frog"])
 def test_the_nearest_requests_are_ones_that_the_profile_takes(asked: str) -> None:
     config = offer("mini").config
     nearest = suggestions_for(asked, config.planner)
@@ -56,7 +56,7 @@ def test_the_nearest_requests_are_ones_that_the_profile_takes(asked: str) -> Non
 
 
 def test_the_nearest_requests_share_words_with_what_was_asked() -> None:
-    nearest = suggestions_for("A dragon bakes a cake", RoleConfig(spec="mini"))
+    nearest = suggestions_for("A unicorn bakes a cake", RoleConfig(spec="mini"))
     assert any("cake" in each and "bake" in each for each in nearest)
     assert suggestions_for("anything", RoleConfig(spec="openai:model@http://127.0.0.1:1/v1")) == []
 
@@ -68,7 +68,7 @@ def test_strictness_is_a_number_of_attempts_within_the_profile(most: int, attemp
 
 def test_a_job_that_was_refused_in_its_turn_has_the_nearest_requests_as_data(tmp_path: Path) -> None:
     with service(tmp_path, chosen=Choices(profile="oracle")) as running:
-        job = running.sdk().responses.create(input="A dragon eats a cake")
+        job = running.sdk().responses.create(input="A unicorn eats a cake")
         error = running.http.get(f"/v1/documents/{job.id}").json()["error"]
         assert (job.status, error["code"], len(error["nearest"])) == ("failed", "invalid_prompt", 3)
 

@@ -255,7 +255,7 @@ def test_the_oracle_scores_the_miniature() -> None:
             "request": "The robot sorts four blocks: orange ones to the left, pink ones to the right.",
         },
     )
-    models = ["--planner", "oracle", "--critic", "oracle", "--generator", "world?mistakes=0.9"]
+    models = ["--planner", "oracle", "--critic", "oracle", "--generator", "world?mistakes=0.5"]
     assert run(["data", "collect", requests, "--out", "made", *models, "--max-attempts", "2"]) == 0
     assert score(scorer="oracle") == 0
     (trajectory,) = read_collection(Path("made"))

@@ -30,7 +30,7 @@ def is_held_out_pair(thing: Thing) -> bool:
 
 def has_held_out_pair(scene: Scene) -> bool:
     """Whether a thing of this scene is of a kind and colour that training never sees."""
-    return any(is_held_out_pair(thing) for thing in scene.things.values())
+    return any(is_held_out_pair(thing) for thing in scene.everything.values())
 
 
 def held_out_template(topic: str, templates: Sequence[str]) -> str | None:

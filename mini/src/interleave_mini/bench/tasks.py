@@ -18,9 +18,9 @@ from interleave_mini.language.descriptions import describe
 from interleave_mini.language.references import Style
 from interleave_mini.language.sentences import say_all
 from interleave_mini.language.words import plural, sentence
-from interleave_mini.world.kinds import KINDS
 from interleave_mini.world.operations import ChangeBackground, Operation, Recolour
 from interleave_mini.world.scene import Scene, Thing
+from interleave_mini.world.wider import ALL_KINDS
 
 SUITES = ("story", "continue", "know", "edit", "plain", "annotate")
 ROBOT = "robot"
@@ -96,7 +96,7 @@ def _thing_facts(thing: Thing | None, *, coloured: bool) -> list[Fact]:
     if thing is None:
         return []
     facts = [Fact((thing.noun, plural(thing.noun)))]
-    if coloured and thing.colour != KINDS[thing.kind].colour:
+    if coloured and thing.colour != ALL_KINDS[thing.kind].colour:
         facts.append(Fact((thing.colour,)))
     return facts
 
@@ -123,11 +123,16 @@ class Task:
 
     @property
     def id(self) -> str:
-        return f"{self.suite}-{hashlib.sha256(repr(self.parts).encode()).hexdigest()[:12]}"
+        return f"{self.suite}-{hashlib.sha256(self._written.encode()).hexdigest()[:12]}"
 
     @property
     def split(self) -> str:
-        return split_of(repr(self.parts), self.unseen)
+        return split_of(self._written, self.unseen)
+
+    @property
+    def _written(self) -> str:
+        """The parts as text, for ids and splits: what carries nothing as before things could carry."""
+        return repr(self.parts).replace(", load=None", "")
 
     @property
     def text_only(self) -> bool:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from interleave import InputError
 from interleave_mini.language.patterns import NotUnderstood, normalised
 from interleave_mini.language.references import THING, Style, thing_described
 from interleave_mini.language.words import (
-    BACKGROUND_OF_NOUN,
-    BACKGROUND_OF_PHRASE,
+    ALL_BACKGROUND_OF_NOUN,
+    ALL_BACKGROUND_OF_PHRASE,
+    ALL_PLACES,
     CELL_OF,
     DESCRIBED_MANY,
     NUMBERS,
-    PLACES,
     ROWS,
     UNCOUNTABLE,
+    a,
     bare_noun,
     capitalised,
     counted,
@@ -25,20 +27,21 @@ from interleave_mini.language.words import (
     sentence,
     with_article,
 )
-from interleave_mini.world.kinds import COLOURS
-from interleave_mini.world.scene import GRID, Gripper, Scene, Thing
+from interleave_mini.world.scene import GRID, Gripper, Load, Relation, Scene, Thing, carried
+from interleave_mini.world.wider import ALL_COLOURS
 
 _COUNT = one_of(NUMBERS[2 : GRID + 1])
 _POSITION = one_of(CELL_OF)
-_HAND = rf"(?:an empty gripper|a gripper (?:that holds|holding) an? (?P<holds>{one_of(COLOURS)}) block)"
+_HAND = rf"(?:an empty gripper|a gripper (?:that holds|holding) an? (?P<holds>{one_of(ALL_COLOURS)}) block)"
 _ITEM = re.compile(
-    rf"(?:(?P<thing>{THING})(?: (?P<where>{_POSITION}))?"
+    rf"(?:(?:(?P<load>{THING}) (?P<relation>{one_of(Relation)}) (?=an? |some |one ))?"
+    rf"(?P<thing>{THING})(?: (?P<where>{_POSITION}))?"
     rf"|(?P<count>{_COUNT}) (?P<things>{DESCRIBED_MANY}) (?P<row>{one_of(ROWS)})"
     rf"|(?P<hand>{_HAND}) (?P<above>{_POSITION}))",
     re.IGNORECASE,
 )
-_PLACE, _WITHIN = one_of(BACKGROUND_OF_NOUN), one_of(BACKGROUND_OF_PHRASE)
-_BARE = {bare_noun(background): background for background in PLACES}
+_PLACE, _WITHIN = one_of(ALL_BACKGROUND_OF_NOUN), one_of(ALL_BACKGROUND_OF_PHRASE)
+_BARE = {bare_noun(background): background for background in ALL_PLACES}
 _WHOLE = (
     re.compile(rf"(?:draw |show )?(?P<place>{_PLACE}) with (?P<items>.+)", re.IGNORECASE),
     re.compile(rf"(?P<within>{_WITHIN}),? (?:there is|there are|we see) (?P<items>.+)", re.IGNORECASE),
@@ -54,7 +57,7 @@ _COMMA = re.compile(r", (?:and )?| and ", re.IGNORECASE)
 def describe(scene: Scene, style: Style = Style()) -> str:
     """A prompt that draws this scene without a source image."""
     items = _items(scene, style)
-    place = PLACES[scene.background]
+    place = ALL_PLACES[scene.background]
     if not items:
         return sentence(f"an empty {bare_noun(scene.background)}")
     if style.exact:
@@ -73,16 +76,23 @@ def _items(scene: Scene, style: Style) -> list[str]:
         if cell in done:
             continue
         row = _run(scene, cell)
-        if row > 1 and not style.exact and thing.noun not in UNCOUNTABLE:
+        if row > 1 and not style.exact and thing.noun not in UNCOUNTABLE and not thing.load:
             items.append(f"{counted(row, thing)} {ROWS[cell // GRID]}")
             done |= set(range(cell, cell + row))
         else:
-            items.append(f"{style.thing(thing)} {style.position(cell)}")
+            items.append(f"{_with_load(thing, style)} {style.position(cell)}")
     if scene.gripper is not None:
         holds = scene.gripper.holds
         hand = f"a gripper holding {with_article(f'{holds} block')}" if holds else "an empty gripper"
         items.append(f"{hand} {style.position(scene.gripper.column)}")
     return items
+
+
+def _with_load(thing: Thing, style: Style) -> str:
+    """ "a red cat", or "a red cat on a brown chair"."""
+    if thing.load is None:
+        return style.thing(thing)
+    return f"{a(thing.load.thing, size=False)} {thing.load.relation.value} {style.thing(thing)}"
 
 
 def _run(scene: Scene, cell: int) -> int:
@@ -117,7 +127,7 @@ def parse_description(text: str) -> Scene:
 
 
 def _background(groups: dict[str, str | None]) -> str:
-    tables = {"place": BACKGROUND_OF_NOUN, "within": BACKGROUND_OF_PHRASE, "bare": _BARE}
+    tables = {"place": ALL_BACKGROUND_OF_NOUN, "within": ALL_BACKGROUND_OF_PHRASE, "bare": _BARE}
     return next(table[words.lower()] for group, table in tables.items() if (words := groups.get(group)))
 
 
@@ -142,5 +152,12 @@ def _scene(background: str, items: list[str]) -> Scene:
                 put(row * GRID + column, described_many(found["things"]).thing())
         else:
             cell = CELL_OF[found["where"].lower()] if found["where"] else 4
-            put(cell, thing_described(found["thing"]).thing())
+            put(cell, _carrying(found, thing_described(found["thing"]).thing()))
     return Scene.of(background, things, gripper)
+
+
+def _carrying(found: re.Match[str], thing: Thing) -> Thing:
+    if not found["load"]:
+        return thing
+    load = carried(thing_described(found["load"]).thing())
+    return replace(thing, load=Load(Relation(found["relation"].lower()), load))

@@ -16,36 +16,59 @@ LONGEST = 240
 """Characters of a sentence that describes one image."""
 
 _ABBREVIATION = re.compile(
-    r"(?:\b(?:mr|mrs|ms|dr|st|prof|sr|jr|vs|etc|no|approx|e\.g|i\.e|a\.m|p\.m)|\b[A-Z])\.$", re.IGNORECASE
+    r"(?:\b(?:mr|mrs|ms|dr|st|prof|sr|jr|vs|etc|approx|e\.g|i\.e|a\.m|p\.m)|\b(?!I\b)[A-Z])\.$", re.IGNORECASE
 )
-"""A word whose full stop ends no sentence."""
+"""A word whose full stop ends no sentence; "I say no." does end."""
 _END = re.compile(r"""(?:\.{3}|…|[.!?])+["'”’)»]*(?=\s|$)""")
 _MARK = re.compile(
     r"^\s*(?:[-*•–]\s+|\(?\d{1,2}[.):]\s+|(?:step|picture|image|frame|panel|scene|page)\s+\d{1,2}\s*[.:)–-]\s*)",
     re.IGNORECASE,
 )
 _INLINE_MARK = re.compile(r"(?:^|(?<=\s))\(?(\d)[.)]\s+(?=\S)")
-_COMMAND = re.compile(
+_POLITE = (
     r"^(?:please,? |pls |now,? |then,? |next,? |and |also |just |can you |could you |would you |kindly )*"
-    r"(?:draw|show|paint|tell|make|create|illustrate|generate|give|explain|imagine|depict|visuali[sz]e|design"
-    r"|sketch|write|add|put|remove|delete|take|move|change|turn|recolou?r|colou?r|replace|swap|set|use|keep"
-    r"|start|begin|continue|finish|do|don't|let|i(?:'d| would)? (?:want|need|like|wish)|we (?:want|need)"
-    r"|i'm|i am|we are|we're|my (?:teacher|boss|class)|for (?:my|our|the|a)\b|no\b|without\b|not\b)",
+)
+_DRAWING = (
+    r"draw|show|paint|tell|make|create|illustrate|generate|explain|imagine|depict|visuali[sz]e|design|sketch"
+    r"|write|add|remove|delete|change|recolou?r|colou?r|replace|swap"
+)
+_TO_THE_PAINTER = re.compile(rf"{_POLITE}(?:{_DRAWING})\b", re.IGNORECASE)
+_COMMAND = re.compile(
+    rf"{_POLITE}(?:(?:{_DRAWING}|give|put|take|move|turn|set|use|keep|start|begin|continue|finish|pick|do|don't"
+    r"|let|i (?:want|need|wish)|i(?:'d| would) (?:want|need|like|love|wish)|we (?:want|need)"
+    r"|my (?:teacher|boss|class) (?:wants|needs|asks|says)|for (?:my|our)|not)\b|no \w+(?: \w+)?\W*$)",
     re.IGNORECASE,
 )
 """Sentences to the planner instead of about the story."""
 _ABOUT_STORY = re.compile(
     r"\b(?:story|tale|sentences?|pictures|images|panels|frames|comic|storyboard|book|steps?|sequence|poem|text"
-    r"|following|illustrate|each|this|these)\b",
+    r"|following|illustrate|each|this|these)\b|\b(?:draw|illustrate|depict|show|see) (?:that|it|them)"
+    r"(?: (?:drawn|painted|for me|please))*\W*$",
     re.IGNORECASE,
 )
+_BRIEFLY = re.compile(
+    r"^(?:\w+ ){0,2}(?:story|tale|poem|comic|report|letter)\W*$"
+    r"|\b(?:(?:my|our|the|a) (?:own |short )?(?:story|tale|poem|text|comic)|pictures|images|panels|frames"
+    r"|illustrate|please|pls|sentences?)\b",
+    re.IGNORECASE,
+)
+"""Requests in a few words: "My story", "Three pictures"."""
+_TELLS = re.compile(
+    r"\b(?:i|he|she|it|they|we|is|was|are|were|has|had|did|comes?|came|goes|went|says|said|[a-z]{3,}ed)\b",
+    re.IGNORECASE,
+)
+"""Words of sentences that tell something."""
 _TWO_EVENTS = re.compile(r"(?:,|;| and|\bor) (?:and )?then\b|->|=>|→|;", re.IGNORECASE)
 """A sentence with several steps, which the planner divides."""
 _NO_EVENT = re.compile(
-    r"\b(?:all the (?:time|while)|from beginning to end|one can see|also has|do not forget|besides|every"
-    r"|pictures?|images?|panels?|frames?|please|pls|style|graders?|worksheet|poster|gripper|robot|how to"
-    r"|made (?:this|it) up)\b"
-    r"|^(?:for|if|in|with|on|like|as|title|topic|simple|it is for|sorry|love|kisses|thanks?)\b(?!.*,)",
+    r"^all the (?:time|while)\b"
+    r"|\b(?:from beginning to end|one can see|also has|do not forget|besides|please|pls|style"
+    r"|graders?|worksheet|poster|gripper|made (?:this|it) up"
+    r"|(?:\d|two|three|four|five|six|each|every|per|as|in|all|the) (?:pictures?|images?|panels?|frames?)"
+    r"|(?:first|last) (?:picture|image)|(?:picture|image|panel|frame) each|years? old)\b"
+    r"|^nothing (?:more|else)\b"
+    r"|^(?:title|topic|simple|it is for|sorry|love|kisses|thanks?|how to)\b(?!.*,)"
+    r"|^(?:for|if|in|with|on|like|as)\b(?:\W+[\w’']+){0,2}\W*$",
     re.IGNORECASE,
 )
 """Words about all images, about their use or to the planner, instead of an event."""
@@ -97,7 +120,7 @@ def _listed(text: str) -> list[str] | None:
         if not all(marked[first:]) or not all(map(_is_heading, lines[:first])):
             return None
         items = [_MARK.sub("", line).strip() for line in lines[first:]]
-        return None if any(map(_is_command, items)) else items
+        return None if any(map(_TO_THE_PAINTER.match, items)) else items
     marks = list(_INLINE_MARK.finditer(text))
     if len(marks) < 2 or [int(mark[1]) for mark in marks] != [*range(1, len(marks) + 1)]:
         return None
@@ -105,7 +128,7 @@ def _listed(text: str) -> list[str] | None:
         return None
     ends = [*(mark.start() for mark in marks[1:]), len(text)]
     items = [text[mark.end() : end].strip() for mark, end in zip(marks, ends, strict=True)]
-    return None if any(map(_is_command, items)) else items
+    return None if any(map(_TO_THE_PAINTER.match, items)) else items
 
 
 def _told(text: str) -> list[str] | None:
@@ -121,8 +144,21 @@ def _told(text: str) -> list[str] | None:
         sentences = sentences[1:]
     if sentences and _is_instruction(sentences[-1]):
         sentences = sentences[:-1]
+    if _are_lines(lines, sentences):
+        return sentences
     is_story = all(not _is_command(each) and not each.rstrip("\"'”’)").endswith("?") for each in sentences)
     return sentences if is_story and all(map(_is_statement, sentences)) else None
+
+
+def _are_lines(lines: Sequence[str], sentences: Sequence[str]) -> bool:
+    """Return whether the sentences are lines without full stops, most of which say what somebody does."""
+    told = sum(_TELLS.search(each) is not None for each in sentences)
+    return (
+        len(lines) >= 3
+        and list(sentences) == list(lines)
+        and all(len(each.split()) >= 3 and not _is_command(each) and each[-1] not in "?,:" for each in lines)
+        and told * 3 >= len(lines) * 2
+    )
 
 
 def _is_command(sentence: str) -> bool:
@@ -132,7 +168,9 @@ def _is_command(sentence: str) -> bool:
 def _is_instruction(sentence: str) -> bool:
     """Return whether a sentence asks for images of a story without being a part of it."""
     words = len(sentence.split())
-    return (_is_command(sentence) or words <= 4) and words <= 14 and _ABOUT_STORY.search(sentence) is not None
+    if words <= 4 and _BRIEFLY.search(sentence):
+        return True
+    return _is_command(sentence) and words <= 14 and _ABOUT_STORY.search(sentence) is not None
 
 
 def _is_heading(line: str) -> bool:
@@ -147,4 +185,4 @@ def _is_title(line: str) -> bool:
 
 def _is_statement(sentence: str) -> bool:
     """Return whether a sentence is complete: it ends as one and has a subject and a verb."""
-    return sentence[-1] in ".!…\"”'’" and len(sentence.split()) >= 3
+    return sentence[-1] in ".!…\"”'’" and len(sentence.split()) >= 2

@@ -15,14 +15,12 @@ from interleave_mini.language.patterns import NotUnderstood, normalised
 from interleave_mini.language.references import Style
 from interleave_mini.language.sentences import parse_sentence, say_all
 from interleave_mini.language.words import (
-    BACKGROUND_OF_NOUN,
-    BACKGROUND_OF_PHRASE,
+    ALL_BACKGROUND_OF_NOUN,
+    ALL_BACKGROUND_OF_PHRASE,
     DESCRIBED,
-    POSITIONS,
     bare_noun,
     described,
     listed,
-    the,
 )
 from interleave_mini.world.kinds import BACKGROUNDS
 from interleave_mini.world.operations import ChangeBackground, Operation, apply_all
@@ -36,7 +34,7 @@ _MENTIONED = re.compile(rf"\b{DESCRIBED}\b", re.IGNORECASE)
 _LITERAL_ORDER = (4, 3, 5, 7, 1, 6, 8, 0, 2)
 _PLACE_WORDS = {
     re.sub(r"^(an?|the) ", "", words): background
-    for words, background in (BACKGROUND_OF_NOUN | BACKGROUND_OF_PHRASE).items()
+    for words, background in (ALL_BACKGROUND_OF_NOUN | ALL_BACKGROUND_OF_PHRASE).items()
 }
 
 
@@ -56,10 +54,11 @@ def edit_prompt(
 def _keeping(operations: Sequence[Operation], scene: Scene) -> str:
     """What must stay as it is."""
     after = apply_all(operations, scene)
+    exact = Style(exact=True)
     kept = [
-        f"{the(thing, size=True)} {POSITIONS[cell][1]}"
-        for cell, thing in scene.things.items()
-        if after.cells[cell] == thing
+        exact.refer(scene, spot)
+        for spot, thing in scene.everything.items()
+        if (now := after.at(spot)) and now.alone == thing.alone
     ]
     if not any(isinstance(each, ChangeBackground) for each in operations):
         kept.append(f"the {bare_noun(scene.background)}")
@@ -78,14 +77,21 @@ def parse_prompt(prompt: str, before: Scene | None) -> Scene:
     except NotUnderstood:
         if before is None:
             raise
-    after, asked = before, False
+    return apply_all(operations_of(prompt, before), before)
+
+
+def operations_of(prompt: str, before: Scene) -> list[Operation]:
+    """The operations a prompt asks for in a scene; raises `NotUnderstood` if there are none."""
+    after, found = before, list[Operation]()
     for part in _SENTENCE.split(prompt.strip()):
         if not normalised(part) or _KEEPING.match(part):
             continue
-        after, asked = apply_all(parse_sentence(part, after), after), True
-    if not asked:
+        operations = parse_sentence(part, after)
+        after = apply_all(operations, after)
+        found += operations
+    if not found:
         raise NotUnderstood(f"this asks for nothing: {prompt!r}")
-    return after
+    return found
 
 
 def is_exact(prompt: str) -> bool:

@@ -22,19 +22,25 @@ from interleave_mini.language.words import (
     the,
     to_position,
 )
-from interleave_mini.world.scene import Scene, Size, Thing
+from interleave_mini.world.scene import CELLS, Relation, Scene, Size, Thing
 
 T = TypeVar("T")
 _POSITION = one_of(CELL_OF)
 THING = rf"(?:(?:an?|some|one) )?{DESCRIBED}"
-REFERENCE = rf"the {DESCRIBED}(?: {_POSITION})?"
+_RELATION = one_of(Relation)
+_ANCHOR = rf"the {DESCRIBED}(?: {_POSITION})?"
+REFERENCE = rf"the {DESCRIBED}(?: {_RELATION} {_ANCHOR}| {_POSITION})?"
 _RELATIVE = rf"{one_of(RELATIONS)} {REFERENCE}"
 WHERE = rf"(?:{_POSITION}|{_RELATIVE})"
 _TO_CELL = {to_position(words): cell for words, cell in CELL_OF.items()}
 TO = rf"(?:{_RELATIVE}|{one_of(_TO_CELL)})"
 
 _THING_PARTS = re.compile(rf"(?:(?:an?|some|one) )?(?P<what>{DESCRIBED})", re.IGNORECASE)
-_REFERENCE_PARTS = re.compile(rf"the (?P<what>{DESCRIBED})(?: (?P<where>{_POSITION}))?", re.IGNORECASE)
+_REFERENCE_PARTS = re.compile(
+    rf"the (?P<what>{DESCRIBED})"
+    rf"(?: (?P<relation>{_RELATION}) (?P<anchor>{_ANCHOR})| (?P<where>{_POSITION}))?",
+    re.IGNORECASE,
+)
 _RELATIVE_PARTS = re.compile(rf"(?P<relation>{one_of(RELATIONS)}) (?P<anchor>{REFERENCE})", re.IGNORECASE)
 
 
@@ -71,9 +77,11 @@ class Style:
 
     def refer(self, scene: Scene, cell: int) -> str:
         """Words that fit this thing of the scene and no other."""
-        thing = scene.cells[cell]
+        thing = scene.at(cell)
         if thing is None:
             raise NotUnderstood("there is nothing to speak of")
+        if cell >= CELLS:
+            return self._refer_to_load(scene, cell, thing)
         if self.exact:
             return f"{the(thing, size=True)} {POSITIONS[cell][1]}"
         ways = [the(thing)]
@@ -83,6 +91,14 @@ class Style:
             if len(_fitting(scene, described(words.removeprefix("the ")))) == 1:
                 return words
         return f"{the(thing)} {self.position(cell)}"
+
+    def _refer_to_load(self, scene: Scene, spot: int, thing: Thing) -> str:
+        """ "the red cat", or "the red cat on the brown chair" where there are more."""
+        alone = len(_fitting(scene, described(the(thing, size=False).removeprefix("the ")))) == 1
+        carrier = scene.cells[spot - CELLS]
+        if (alone and not self.exact) or carrier is None or carrier.load is None:
+            return the(thing, size=False)
+        return f"{the(thing, size=False)} {carrier.load.relation.value} {self.refer(scene, spot - CELLS)}"
 
 
 def thing_described(words: str) -> Described:
@@ -94,11 +110,16 @@ def thing_described(words: str) -> Described:
 
 
 def find(scene: Scene, words: str) -> int:
-    """The cell of "the red cat at the top left"."""
+    """The spot of "the red cat at the top left" or "the red cat on the brown chair"."""
     found = _REFERENCE_PARTS.fullmatch(words)
     if found is None:
         raise NotUnderstood(f"not a reference: {words!r}")
     cells = _fitting(scene, described(found["what"]))
+    if found["anchor"]:
+        carrier, relation = find(scene, found["anchor"]), Relation(found["relation"].lower())
+        cells = [
+            cell for cell in cells if cell == CELLS + carrier and _relation_at(scene, carrier) is relation
+        ]
     if found["where"]:
         cells = [cell for cell in cells if cell == CELL_OF[found["where"].lower()]]
     if len(cells) != 1:
@@ -110,7 +131,7 @@ def find_position(scene: Scene, words: str) -> int:
     """The cell of "at the top left", "to the top left" or "left of the house"."""
     words = words.lower()
     if relative := _RELATIVE_PARTS.fullmatch(words):
-        cell = neighbour(find(scene, relative["anchor"]), RELATIONS[relative["relation"]])
+        cell = neighbour(find(scene, relative["anchor"]) % CELLS, RELATIONS[relative["relation"]])
         if cell is None:
             raise NotUnderstood(f"there is no room {words!r}")
         return cell
@@ -118,7 +139,12 @@ def find_position(scene: Scene, words: str) -> int:
 
 
 def _fitting(scene: Scene, what: Described) -> list[int]:
-    return [cell for cell, thing in scene.things.items() if what.fits(thing)]
+    return [spot for spot, thing in scene.everything.items() if what.fits(thing)]
+
+
+def _relation_at(scene: Scene, cell: int) -> Relation | None:
+    carrier = scene.cells[cell] if cell < CELLS else None
+    return carrier.load.relation if carrier and carrier.load else None
 
 
 def _beside(scene: Scene, cell: int) -> list[str]:

@@ -19,12 +19,13 @@ from interleave_mini.language.references import (
     thing_described,
 )
 from interleave_mini.language.words import (
-    BACKGROUND_OF_NOUN,
+    ALL_BACKGROUND_OF_NOUN,
     DESCRIBED_MANY,
     DIRECTIONS,
     NUMBERS,
     ROWS,
     UNCOUNTABLE,
+    a,
     bare_noun,
     counted,
     described_many,
@@ -33,7 +34,7 @@ from interleave_mini.language.words import (
     sentence,
     to_position,
 )
-from interleave_mini.world.kinds import COLOURS
+from interleave_mini.world.kinds import KINDS
 from interleave_mini.world.operations import (
     Add,
     ChangeBackground,
@@ -42,14 +43,19 @@ from interleave_mini.world.operations import (
     Operation,
     Pick,
     Place,
+    Put,
+    PutNew,
     Recolour,
     Remove,
     Replace,
     Resize,
     Swap,
+    daybreak,
+    nightfall,
     thing_at,
 )
-from interleave_mini.world.scene import GRID, Scene, Size, Thing
+from interleave_mini.world.scene import GRID, Relation, Scene, Size, Thing
+from interleave_mini.world.wider import ADJECTIVES, ALL_COLOURS, DAY_OF, NIGHT_OF
 
 GAPS = {
     "thing": THING,
@@ -57,12 +63,14 @@ GAPS = {
     "other": REFERENCE,
     "where": WHERE,
     "to": TO,
-    "colour": one_of(COLOURS),
+    "colour": one_of(ALL_COLOURS),
     "count": one_of(NUMBERS[2 : GRID + 1]),
     "things": DESCRIBED_MANY,
     "row": one_of(ROWS),
-    "place": one_of(BACKGROUND_OF_NOUN),
+    "place": one_of(ALL_BACKGROUND_OF_NOUN),
     "direction": one_of(DIRECTIONS),
+    "touching": one_of(("on", "in", "under", "onto", "into")),
+    "state": one_of({word for words in ADJECTIVES.values() for word in words if word}),
 }
 Words = dict[str, str]
 
@@ -110,7 +118,7 @@ def _write_change(done: ChangeState, scene: Scene, style: Style) -> Words:
 
 
 def _write_move(done: Move, scene: Scene, style: Style) -> Words:
-    left_behind = scene.with_cell(done.cell, None)  # "move the cat left of the cat" would say nothing
+    left_behind = scene.with_spot(done.cell, None)  # "move the cat left of the cat" would say nothing
     where = style.where(left_behind, done.to)
     return {"ref": style.refer(scene, done.cell), "to": to_position(where)}
 
@@ -121,6 +129,49 @@ def _read_step(words: Words, scene: Scene) -> Operation:
     if to is None:
         raise NotUnderstood(f"there is no room to go {words['direction']}")
     return Move(cell, to)
+
+
+def _touching(words: Words) -> Relation:
+    return Relation(words["touching"].lower().removesuffix("to")) if "touching" in words else Relation.HELD
+
+
+def _write_put(done: Put | PutNew, scene: Scene, style: Style) -> Words:
+    thing = a(done.thing, size=False) if isinstance(done, PutNew) else style.refer(scene, done.cell)
+    gap = "thing" if isinstance(done, PutNew) else "ref"
+    return {gap: thing, "touching": done.relation.value, "other": style.refer(scene, done.to)}
+
+
+def _read_put(words: Words, scene: Scene) -> Operation:
+    return Put(find(scene, words["ref"]), _touching(words), find(scene, words["other"]))
+
+
+def _read_put_new(words: Words, scene: Scene) -> Operation:
+    return PutNew(thing_described(words["thing"]).thing(), _touching(words), find(scene, words["other"]))
+
+
+def _read_state(words: Words, scene: Scene) -> Operation:
+    """ "Make the red door open"."""
+    cell = find(scene, words["ref"])
+    thing, state = thing_at(scene, cell), words["state"].lower()
+    if state not in ADJECTIVES[thing.kind]:
+        raise NotUnderstood(f"the {thing.noun} cannot be {state}")
+    return ChangeState(cell, ADJECTIVES[thing.kind].index(state))
+
+
+def _write_state(done: ChangeState, scene: Scene, style: Style) -> Words:
+    kind = thing_at(scene, done.cell).kind
+    return {"ref": style.refer(scene, done.cell), "state": ADJECTIVES[kind][done.state]}
+
+
+def _is_adjective(done: ChangeState, scene: Scene) -> bool:
+    """Whether a state is one of the wider world and said with an adjective: "wet"."""
+    kind = thing_at(scene, done.cell).kind
+    is_wider = kind not in KINDS or done.state >= len(KINDS[kind].states)
+    return is_wider and bool(ADJECTIVES[kind][done.state])
+
+
+def _time_of_day(turn: Callable[[Scene], ChangeBackground], *texts: str) -> Speech:
+    return _speech(lambda done, scene, style: {}, lambda words, scene: turn(scene), *texts)
 
 
 def _read_put_down(words: Words, scene: Scene) -> Operation:
@@ -189,7 +240,7 @@ SPEECH: dict[str, Speech] = {
     "move": _speech(
         _write_move,
         lambda words, scene: Move(
-            cell := find(scene, words["ref"]), find_position(scene.with_cell(cell, None), words["to"])
+            cell := find(scene, words["ref"]), find_position(scene.with_spot(cell, None), words["to"])
         ),
         "Move {ref} {to}",
         "{ref} moves {to}",
@@ -217,7 +268,7 @@ SPEECH: dict[str, Speech] = {
     ),
     "travel": _speech(
         lambda done, scene, style: {"place": f"the {bare_noun(done.background)}"},
-        lambda words, scene: ChangeBackground(BACKGROUND_OF_NOUN[words["place"].lower()]),
+        lambda words, scene: ChangeBackground(ALL_BACKGROUND_OF_NOUN[words["place"].lower()]),
         "Change the background to {place}",
         "The scene changes to {place}",
         "Make the background {place}",
@@ -242,6 +293,37 @@ SPEECH: dict[str, Speech] = {
         "The gripper sets down the {colour} block {where}",
         "Release the {colour} block {where}",
     ),
+    "put": _speech(
+        _write_put,
+        _read_put,
+        "Put {ref} {touching} {other}",
+        "{ref} is now {touching} {other}",
+        "Place {ref} {touching} {other}",
+    ),
+    "put new": _speech(
+        _write_put,
+        _read_put_new,
+        "Put {thing} {touching} {other}",
+        "{thing} is now {touching} {other}",
+        "Place {thing} {touching} {other}",
+    ),
+    "give": _speech(
+        _write_put,
+        _read_put,
+        "Give {ref} to {other}",
+        "{ref} is now held by {other}",
+        "Let {ref} be held by {other}",
+    ),
+    "give new": _speech(
+        _write_put,
+        _read_put_new,
+        "Give {thing} to {other}",
+        "{thing} is now held by {other}",
+        "Let {thing} be held by {other}",
+    ),
+    "make": _speech(_write_state, _read_state, "Make {ref} {state}", "{ref} is now {state}"),
+    "nightfall": _time_of_day(nightfall, "Night falls", "It gets dark", "Make it night"),
+    "daybreak": _time_of_day(daybreak, "Day breaks", "It gets light", "Make it day"),
 }
 
 _ADD_ROW = tuple(
@@ -257,7 +339,7 @@ def _direction(done: Move) -> str:
     raise NotUnderstood("not a single step")
 
 
-def speech_of(operation: Operation, style: Style) -> Speech:
+def speech_of(operation: Operation, scene: Scene, style: Style) -> Speech:
     """The wordings of this operation."""
     match operation:
         case Resize():
@@ -266,6 +348,17 @@ def speech_of(operation: Operation, style: Style) -> Speech:
             one_step = any(neighbour(operation.cell, step) == operation.to for step in DIRECTIONS.values())
             says_step = one_step and not style.exact and style.rng and style.rng.random() < 0.2
             return SPEECH["step" if says_step else "move"]
+        case Put() | PutNew():
+            verb = "give" if operation.relation is Relation.HELD else "put"
+            return SPEECH[f"{verb} new" if isinstance(operation, PutNew) else verb]
+        case ChangeBackground() if NIGHT_OF.get(scene.background) == operation.background:
+            return SPEECH["nightfall"]
+        case ChangeBackground() if (
+            scene.background != "night" and DAY_OF.get(scene.background) == operation.background
+        ):
+            return SPEECH["daybreak"]
+        case ChangeState() if style.rng and _is_adjective(operation, scene) and style.rng.random() < 0.5:
+            return SPEECH["make"]
     names = {
         Add: "add",
         Remove: "remove",
@@ -282,7 +375,7 @@ def speech_of(operation: Operation, style: Style) -> Speech:
 
 def say(operation: Operation, scene: Scene, style: Style = Style()) -> str:
     """One sentence that asks for an operation in a scene."""
-    speech = speech_of(operation, style)
+    speech = speech_of(operation, scene, style)
     pattern = style.choice(speech.patterns)
     return sentence(pattern.write(speech.write(operation, scene, style)))
 
@@ -324,7 +417,7 @@ def parse_sentence(text: str, scene: Scene) -> tuple[Operation, ...]:
             return tuple(Add(thing, row * GRID + column) for column in range(count))
     for speech in SPEECH.values():
         for pattern in speech.patterns:
-            if words := pattern.read(text):
+            if (words := pattern.read(text)) is not None:
                 try:
                     operation = speech.read(words, scene)
                     operation.apply(scene)

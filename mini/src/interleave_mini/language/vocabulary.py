@@ -9,20 +9,23 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 from interleave_mini import WEIGHTS
-from interleave_mini.language.words import NUMBERS, one_of, plural
-from interleave_mini.world.kinds import COLOURS, NOUNS
+from interleave_mini.language.words import NUMBERS, UNCOUNTABLE, one_of, plural
+from interleave_mini.world.wider import ALL_COLOURS, ALL_KINDS, ALL_NOUNS
 
 FILE = WEIGHTS / "language.json"
 ENGLISH = Path(__file__).parent / "english.txt.gz"
 """Words of SCOWL up to size 60, with their inflected forms; its licence is in `english.LICENSE`."""
 WORD = re.compile(r"\b[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_NEAR = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*|['’]s\b|[.,:;!?\n]|\d+")
+"""Words and marks beside a noun."""
+_MARKS = frozenset(".,:;!?\n^$")
 _GIVEN_STEP = re.compile(r"^step \d+:.*$", re.IGNORECASE | re.MULTILINE)
 """Captions the user gives, which may contain any words."""
 _NAMED = re.compile(r"\b(?:named|called)\s+([^\W\d_]+)", re.IGNORECASE)
@@ -55,6 +58,15 @@ class Example:
     def is_about(self, word: str) -> bool:
         """Return whether a quarter of the wordings have a word."""
         return self.counts.get(word, 0) * 4 >= self.wordings
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What shows that a thing is or does what a word says (`effects`): one of these is enough."""
+
+    shown: frozenset[str]
+    of: frozenset[str]
+    """The kinds that can show it; empty if that does not depend on the kind."""
 
 
 class Language:
@@ -92,23 +104,85 @@ class Language:
         )
         self.nouns: dict[str, str] = said["nouns"]
         """Nouns of requests → nouns of the world; the same for colours and sizes."""
+        self.drawn_as = frozenset(said["drawn_as"])
+        """Those of these nouns for which something is drawn that looks different."""
         self.colours: dict[str, str] = said["colours"]
         self.sizes: dict[str, list[str]] = said["sizes"]
         self.adjectives: list[str] = said["adjectives"]
         """Harmless words before a noun."""
         self.place_phrases: dict[str, list[str]] = said["place_phrases"]
-        """Backgrounds by the phrases of requests, besides those of the world."""
+        """Backgrounds by the phrases of requests, besides those of the world; one may mean several."""
+        self.unmeant = frozenset(said["unmeant"])
+        """Contexts in which a noun asks for no thing (`contexts_of_noun`)."""
+        self.vague_places = frozenset(said["vague_places"])
+        """Phrases for places that often do not name the scene of a story."""
         self.place_nouns: dict[str, list[str]] = said["place_nouns"]
         self.empty_places: dict[str, str] = said["empty_places"]
         """Nouns after "an empty" → the background."""
         self.related: dict[str, int] = said["related"]
         """Words for a relation → the cell of the first thing; the other is in the middle."""
+        self.effects = {
+            word: Effect(frozenset(each["shown"]), frozenset(each["of"]))
+            for each in said["effects"]
+            for word in each["words"].split()
+        }
+        """Words for what happens → what shows it."""
 
     @cached_property
     def things(self) -> frozenset[str]:
         """Every noun for a thing, singular and plural."""
-        nouns = (*NOUNS, *self.nouns)
+        nouns = (*ALL_NOUNS, *self.nouns)
         return frozenset((*nouns, *map(plural, nouns)))
+
+    @cached_property
+    def kind_of(self) -> dict[str, str]:
+        """Every noun for a thing, singular and plural → its kind."""
+        kinds = {noun: kind for noun, (kind, _) in ALL_NOUNS.items()}
+        return {**self.kind_of_many, **kinds, **{word: kinds[noun] for word, noun in self.nouns.items()}}
+
+    @cached_property
+    def kind_of_many(self) -> dict[str, str]:
+        """Every plural of a noun for a thing → its kind."""
+        nouns = {noun: noun for noun in ALL_NOUNS} | self.nouns
+        plurals = {
+            form: ALL_NOUNS[noun][0]
+            for word, noun in nouns.items()
+            if word not in UNCOUNTABLE
+            for form in (f"{word}s", plural(word))  # "strawberrys"
+        }
+        return plurals | {"fishes": "fish", "cacti": "cactus"}
+
+    @cached_property
+    def thing(self) -> re.Pattern[str]:
+        """Any noun for a thing."""
+        return re.compile(rf"\b{one_of(self.kind_of)}\b", re.IGNORECASE)
+
+    def may_be(self, noun: str, kinds: Collection[str]) -> bool:
+        """Return whether one of these kinds can be what a noun of a request names."""
+        kind = self.kind_of[noun]
+        if kind in kinds:
+            return True
+        if noun in ("egg", "eggs"):
+            return not {"hen", "butterfly", "frog"}.isdisjoint(kinds)
+        if kind == "hat" and "snowman" in kinds:  # it is drawn with one
+            return True
+        if ALL_KINDS[kind].category != "person" or noun in self.kinds_own_nouns:
+            return False
+        living = ("person",) if noun in self.drawn_as else ("person", "animal")  # a hen's child is a chick
+        return any(ALL_KINDS[each].category in living for each in kinds)
+
+    @cached_property
+    def kinds_own_nouns(self) -> frozenset[str]:
+        """The world's own nouns, singular and plural."""
+        return frozenset((*ALL_NOUNS, *map(plural, ALL_NOUNS)))
+
+    def is_meant(self, found: re.Match[str]) -> bool:
+        """Return whether a noun in a text asks for its thing: not in "a book about", "my child's"."""
+        return self.unmeant.isdisjoint(contexts_of_noun(found, self.kind_of))
+
+    def kinds_in(self, text: str) -> frozenset[str]:
+        """Return the kinds of all things that a text names."""
+        return frozenset(self.kind_of[found[0].lower()] for found in self.thing.finditer(text))
 
     @cached_property
     def known_phrases(self) -> re.Pattern[str]:
@@ -125,16 +199,16 @@ class Language:
     @cached_property
     def wanted_colour(self) -> re.Pattern[str]:
         """ "make it white": a request for a colour that the world lacks."""
-        colours = [word for word, known in self.neighbours.items() if COLOURS.keys() >= set(known)]
+        colours = [word for word, known in self.neighbours.items() if ALL_COLOURS.keys() >= set(known)]
         made = "(?:make|paint|colou?r|turn) (?:it|them|him|her|everything)(?: all)?"
         return re.compile(rf"\b{made} (?P<word>{one_of(colours)})\b", re.IGNORECASE)
 
     @cached_property
     def asked_for(self) -> re.Pattern[str]:
         """ "a red dragon": a request for what the world lacks."""
-        words = [word for word in self.neighbours if word not in self.things and word not in COLOURS]
+        words = [word for word in self.neighbours if word not in self.things and word not in ALL_COLOURS]
         sizes = (word for words in self.sizes.values() for word in words)
-        before = one_of((*self.adjectives, *COLOURS, *self.colours, *sizes))
+        before = one_of((*self.adjectives, *ALL_COLOURS, *self.colours, *sizes))
         number = one_of((*NUMBERS[2:], *map(str, range(2, 10))))
         return re.compile(
             rf"(?<!for )(?<!like )(?<!as )\b(?:(?P<one>an?|one|{number})|draw|show|paint|and|with) "
@@ -184,6 +258,19 @@ def contexts(found: re.Match[str], text: str) -> tuple[str, str]:
     before = WORD.findall(text[: found.start("word")])[-2:]
     after = WORD.findall(text[found.end() :])[:1]
     return " ".join([*before, found["word"], ">"]).lower(), " ".join([found["word"], *after, "<"]).lower()
+
+
+def contexts_of_noun(found: re.Match[str], kinds: Mapping[str, str]) -> list[str]:
+    """Return a noun with the words beside it, also with `_` for any noun, and with `@` for any person."""
+    noun = found[0].lower()
+    before = [word.lower() for word in _NEAR.findall(found.string[: found.start()])[-2:]]
+    after = [word.lower() for word in _NEAR.findall(found.string[found.end() :])[:2]]
+    last, following = (before or ["^"])[-1], (after or ["$"])[0]
+    around = [f"{last} _", f"_ {following}", " ".join([*before, "_"]), " ".join(["_", *after])]
+    around = [each for each in around if _MARKS.isdisjoint(each)]
+    is_person = ALL_KINDS[kinds[noun]].category == "person"
+    anybody = [each.replace("_", "@") for each in around if is_person]
+    return [*(each.replace("_", noun) for each in around), *around, *anybody]
 
 
 # Unknown words
@@ -280,14 +367,15 @@ def _trained_forms() -> frozenset[str]:
 
 
 @cache
-def _english() -> frozenset[str]:
-    return _set(gzip.decompress(ENGLISH.read_bytes()).decode()) | language().english
+def dictionary() -> frozenset[str]:
+    """Return words of English, in all their forms."""
+    return _set(gzip.decompress(ENGLISH.read_bytes()).decode())
 
 
 def is_english(word: str) -> bool:
     """Return whether a word, in any inflected form, is in a dictionary of English."""
     bare = word.lower().replace("’", "'").removesuffix("'s").removesuffix("'")
-    return all(part in _english() or not part for part in bare.split("-"))
+    return all(part in dictionary() or part in language().english for part in bare.split("-") if part)
 
 
 def is_known(word: str) -> bool:
@@ -313,6 +401,13 @@ def _base_forms(word: str) -> list[str]:
         if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST_BASE
         for base in bases
     ]
+
+
+@cache
+def forms_of(word: str) -> tuple[str, ...]:
+    """Return a word in lower case, and the words of English of which it may be a form."""
+    word = word.lower().replace("’", "'")
+    return (word, *(base for base in _base_forms(word) if base in dictionary()))
 
 
 def _is_name(found: re.Match[str], text: str) -> bool:
@@ -398,11 +493,14 @@ def _meant(word: str) -> str | None:
         return right
     if len(word) < _SHORTEST_TYPO:
         return None
+    if len(word) == _SHORTEST_TYPO:  # many words are one letter away: letters swapped come first
+        swapped = {known for words in _meant_words() for known in words if sorted(known) == sorted(word)}
+        if len(near := [known for known in swapped if _within(word, known, 1)]) == 1:
+            return near[0]
     for distance in (1, 2) if len(word) >= _LONG_WORD else (1,):
         for words in _meant_words():
             close = [known for known in words if _within(word, known, distance)]
-            if len(word) == _SHORTEST_TYPO:  # many words are one letter away: letters swapped come first
-                close = [known for known in close if sorted(known) == sorted(word)] or close
+            close = [known for known in close if _once(known) == _once(word)] or close  # "aple": no ape
             if len({_one_of_them(known) for known in close}) == 1:  # singular and plural of one word
                 return next((known for known in close if known[-1] == word[-1]), close[0])
             if harmless := language().harmless.intersection(close):  # whichever was meant changes nothing
@@ -423,11 +521,16 @@ def _is_like_a_thing(word: str) -> bool:
 def _meant_words() -> tuple[tuple[str, ...], ...]:
     """Return drawable words, then all words, each sorted so that corrections are reproducible."""
     places = {noun.split()[-1] for nouns in language().place_nouns.values() for noun in nouns}
-    drawable = language().things | COLOURS.keys() | places
+    drawable = language().things | ALL_COLOURS.keys() | places
     return tuple(
         tuple(sorted(word for word in words if len(word) >= _SHORTEST_TYPO))
         for words in (drawable, language().trained)
     )
+
+
+def _once(word: str) -> str:
+    """Return a word with doubled letters written once."""
+    return re.sub(r"(.)\1", r"\1", word)
 
 
 def _one_of_them(word: str) -> str:
@@ -436,7 +539,7 @@ def _one_of_them(word: str) -> str:
 
 @cache
 def _singular_things() -> dict[str, str]:
-    return {plural(noun): noun for noun in (*NOUNS, *language().nouns)}
+    return {plural(noun): noun for noun in (*ALL_NOUNS, *language().nouns)}
 
 
 def _within(word: str, other: str, distance: int) -> bool:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from interleave_mini.world.kinds import COLOURS, KINDS, NOUNS
 from interleave_mini.world.scene import GRID, Size, Thing
+from interleave_mini.world.wider import ALL_COLOURS, ALL_KINDS, ALL_NOUNS, NIGHT, NIGHT_OF
 
 NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 SIZES = {
@@ -17,9 +17,20 @@ SIZES = {
     "large": Size.LARGE,
     "big": Size.LARGE,
 }
-UNCOUNTABLE = frozenset({"bread", "frog spawn"})
+UNCOUNTABLE = frozenset({"bread", "bitten bread", "rotten bread", "frog spawn"})
 _PLURALS = {
     "fish": "fish",
+    "mouse": "mice",
+    "sheep": "sheep",
+    "leaf": "leaves",
+    "goose": "geese",
+    "wolf": "wolves",
+    "thief": "thieves",
+    "calf": "calves",
+    "child": "children",
+    "ox": "oxen",
+    "brush": "brushes",
+    "dish": "dishes",
     "bus": "buses",
     "cactus": "cactuses",
     "slice of cake": "slices of cake",
@@ -76,12 +87,38 @@ PLACES: dict[str, Place] = {
     "paper": Place("a sheet of paper", "on paper", ("on a sheet of paper", "on white paper")),
     "workbench": Place("a workbench", "on the workbench", ("on a workbench",)),
 }
+"""Places that the planner has learned."""
+_NEW_PLACES: dict[str, Place] = {
+    "road": Place("a road", "on the road", ("on a road",)),
+    "street": Place("a street", "on the street", ("on a street", "in the street")),
+    "mountain": Place("a mountain", "on the mountain", ("on a mountain", "in the mountains")),
+    "farm": Place("a farm", "on the farm", ("on a farm", "at the farm")),
+    "garden": Place("a garden", "in the garden", ("in a garden",)),
+    "park": Place("a park", "in the park", ("in a park",)),
+    "lake": Place("a lake", "at the lake", ("at a lake", "on the lake")),
+    "river": Place("a river", "at the river", ("at a river", "by the river")),
+    "playground": Place("a playground", "at the playground", ("on the playground", "at a playground")),
+    "classroom": Place("a classroom", "in the classroom", ("in a classroom",)),
+    "bedroom": Place("a bedroom", "in the bedroom", ("in a bedroom",)),
+    "sea floor": Place("a sea floor", "on the sea floor", ("under the sea", "on a sea floor")),
+}
+_BY_DAY = PLACES | _NEW_PLACES
+ALL_PLACES: dict[str, Place] = _BY_DAY | {
+    NIGHT_OF[name]: Place(
+        place.noun + NIGHT, place.within + NIGHT, tuple(other + NIGHT for other in place.others)
+    )
+    for name, place in _BY_DAY.items()
+    if name in NIGHT_OF
+}
 
 
 def plural(noun: str) -> str:
-    """The plural of a noun."""
+    """The plural of a noun: "buses", "wet mice"."""
+    state, space, kind = noun.rpartition(" ")
     if noun in _PLURALS:
         return _PLURALS[noun]
+    if kind in _PLURALS:
+        return f"{state}{space}{_PLURALS[kind]}"
     if noun.endswith("man"):
         return noun[:-3] + "men"
     if noun.endswith("y") and noun[-2] not in "aeou":
@@ -89,7 +126,7 @@ def plural(noun: str) -> str:
     return noun + ("es" if noun.endswith(("s", "x", "ch")) else "s")
 
 
-_SINGULARS = {plural(noun): noun for noun in NOUNS if noun not in UNCOUNTABLE}
+_SINGULARS = {plural(noun): noun for noun in ALL_NOUNS if noun not in UNCOUNTABLE}
 
 
 def with_article(words: str, noun: str = "") -> str:
@@ -110,6 +147,12 @@ def named(thing: Thing, *, size: bool | None = None, colour: bool = True) -> str
 def a(thing: Thing, *, size: bool | None = None, colour: bool = True) -> str:
     """ "a small red cat"."""
     return with_article(named(thing, size=size, colour=colour), thing.noun)
+
+
+def loaded(thing: Thing) -> str:
+    """ "a red cat", or "a red cat on a brown chair"."""
+    load = thing.load
+    return f"{a(load.thing, size=False)} {load.relation.value} {a(thing)}" if load else a(thing)
 
 
 def the(thing: Thing, *, size: bool | None = False, colour: bool = True) -> str:
@@ -144,11 +187,11 @@ def neighbour(cell: int, step: tuple[int, int]) -> int | None:
 
 
 def one_of(words: Iterable[str]) -> str:
-    """A regular expression for any of these, the longest first."""
-    return "(?:" + "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True)) + ")"
+    """A regular expression for any of these, the longest first, the same whatever the order of a set."""
+    return "(?:" + "|".join(map(re.escape, sorted(sorted(words), key=len, reverse=True))) + ")"
 
 
-_SIZE, _COLOUR, _NOUN = one_of(SIZES), one_of(COLOURS), one_of(NOUNS)
+_SIZE, _COLOUR, _NOUN = one_of(SIZES), one_of(ALL_COLOURS), one_of(ALL_NOUNS)
 DESCRIBED = rf"(?:{_SIZE} )?(?:{_COLOUR} )?{_NOUN}"
 _PARTS = re.compile(rf"(?:(?P<size>{_SIZE}) )?(?:(?P<colour>{_COLOUR}) )?(?P<noun>{_NOUN})", re.IGNORECASE)
 _PLURAL_PARTS = re.compile(
@@ -166,8 +209,8 @@ class Described:
 
     def thing(self, like: Thing | None = None) -> Thing:
         """The thing described; what is not stated is as in `like`, or as is usual for its kind."""
-        kind, state = NOUNS[self.noun]
-        usual = like.colour if like is not None and like.kind == kind else KINDS[kind].colour
+        kind, state = ALL_NOUNS[self.noun]
+        usual = like.colour if like is not None and like.kind == kind else ALL_KINDS[kind].colour
         size = self.size or (like.size if like is not None else Size.LARGE)
         return Thing(kind, self.colour or usual, size, state)
 
@@ -200,24 +243,28 @@ def described_many(words: str) -> Described:
 
 DESCRIBED_MANY = rf"(?:{_SIZE} )?(?:{_COLOUR} )?{one_of(_SINGULARS)}"
 CELL_OF = {words: cell for cell, ways in enumerate(POSITIONS) for words in ways}
-BACKGROUND_OF_NOUN = {
+ALL_BACKGROUND_OF_NOUN = {
     form: background
-    for background, place in PLACES.items()
+    for background, place in ALL_PLACES.items()
     for form in (place.noun, re.sub("^an? ", "the ", place.noun))
 }
-BACKGROUND_OF_PHRASE = {
-    form: background for background, place in PLACES.items() for form in (place.within, *place.others)
+ALL_BACKGROUND_OF_PHRASE = {
+    form: background for background, place in ALL_PLACES.items() for form in (place.within, *place.others)
 }
+BACKGROUND_OF_NOUN, BACKGROUND_OF_PHRASE = (
+    {form: background for form, background in forms.items() if background in PLACES}
+    for forms in (ALL_BACKGROUND_OF_NOUN, ALL_BACKGROUND_OF_PHRASE)
+)
 
 
 def bare_noun(background: str) -> str:
     """ "meadow", "kitchen table"."""
-    return PLACES[background].noun.split(" ", 1)[1]
+    return ALL_PLACES[background].noun.split(" ", 1)[1]
 
 
 def within(background: str) -> str:
     """ "in the meadow", "on the kitchen table"."""
-    return PLACES[background].within
+    return ALL_PLACES[background].within
 
 
 def to_position(words: str) -> str:

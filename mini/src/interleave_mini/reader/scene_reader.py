@@ -1,34 +1,43 @@
 """Image → scene, with a confidence for every cell, by template matching on the pixels alone.
 
 The background is found from the border, which no thing covers. Every cell is then compared with all sprites
-at a coarse resolution, and the best few of them again at a finer one.
+at a coarse resolution, and the best few of them again at a finer one. A cell that none of them fits may show
+a thing that carries another (`pairs`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from interleave_mini.world.backgrounds import SIDE, background
-from interleave_mini.world.drawing import MARGIN, THINGS, atlas, scene_of
-from interleave_mini.world.kinds import BACKGROUNDS
-from interleave_mini.world.scene import CELLS, GRID, Scene
+from interleave_mini.reader.arrays import (
+    Array,
+    Arrays,
+    NumpyArrays,
+    Templates,
+    TorchArrays,
+    confidence_of,
+    reduced,
+)
+from interleave_mini.reader.pairs import PairReader
+from interleave_mini.reader.template_cache import FINE, painted
+from interleave_mini.world.backgrounds import SIDE
+from interleave_mini.world.drawing import EMPTY, MARGIN, THINGS, scene_of
+from interleave_mini.world.scene import CELLS, GRID, Scene, Thing
 from interleave_mini.world.sprites import CELL
 
-Array = Any
-"""A numpy array or a torch tensor: their common operators are all the reader uses."""
-COARSE, FINE = 20, 40
+COARSE = 20
 SHORTLIST = 5
-MAX_ERROR = 60.0
-"""The error (RMS, of 255) from which a cell counts as showing nothing the world can draw."""
+UNCLEAR, MUCH_BETTER = 7.0, 0.7
+"""The error from which a cell may show a thing that carries another, and how much better that has to fit."""
 _BATCH, _DEVICE_BATCH = 8, 256
 """Small batches fit a CPU's cache; a GPU needs large ones."""
 CELL_CACHE_SIZE = 65_536
@@ -36,8 +45,11 @@ FIRST_GRIPPER = 1 + len(THINGS)
 """Rows of the atlas from here on are grippers, which are in the top row only."""
 CellKey = tuple[int, bytes]
 """Background and position of a cell as one number, and a digest of its pixels."""
-Cell = tuple[int, float, float]
-"""The atlas row of what a cell shows, the confidence, and the error of its pixels."""
+Likely = Mapping[int, Sequence[Thing]]
+"""By number of the cell, the things with a load that it may show."""
+Cell = tuple[int, int, float, float]
+"""The atlas row of what a cell shows, the code of what that carries, the confidence, and the error of its
+pixels."""
 
 
 @dataclass(frozen=True)
@@ -57,59 +69,47 @@ class Reading:
         return float(np.sqrt(np.mean(np.square(self.errors))))
 
 
-@dataclass(frozen=True)
-class Templates:
-    """Sprites at one resolution: what a cell shows is `colour + (1 − opacity) · background`."""
-
-    side: int
-    colour: Array
-    """rows × (side·side·3), premultiplied, 0–255"""
-    opacity: Array
-    """rows × (side·side), 0–1"""
-    backgrounds: Array
-    """(backgrounds·cells) × (side·side·3), the cells of the empty backgrounds"""
-
-    @classmethod
-    def at(cls, side: int, arrays: Arrays) -> Templates:
-        sprites = reduced(atlas().astype(np.float32), side)
-        empty = np.stack([background(name) for name in BACKGROUNDS]).astype(np.float32)
-        rows = len(sprites)
-        return cls(
-            side,
-            arrays.floats(sprites[..., :3].reshape(rows, -1)),
-            arrays.floats(sprites[..., 3].reshape(rows, -1) / 255),
-            arrays.floats(reduced(cells_of(empty), side).reshape(len(BACKGROUNDS) * CELLS, -1)),
-        )
-
-
 class Reader:
     """Reads images, one or many at a time, on the CPU with numpy or on a device with torch."""
 
     def __init__(self, device: str | None = None) -> None:
         self.arrays: Arrays = TorchArrays(device) if device else NumpyArrays()
         self.batch = _DEVICE_BATCH if device else _BATCH
-        self.coarse = Templates.at(COARSE, self.arrays)
-        self.fine = Templates.at(FINE, self.arrays)
-        empty = np.stack([background(name) for name in BACKGROUNDS])
+        world = painted()
+        empty, sprites = world.backgrounds, world.as_pixels()
+        cells = reduced(cells_of(empty).astype(np.float32), FINE)
+        self.fine = Templates.of(sprites, cells, self.arrays)
+        self.coarse = Templates.of(reduced(sprites, COARSE), reduced(cells, COARSE), self.arrays)
         self._borders = [self.arrays.floats(border) for border in borders_of(empty)]
         self._norms = self._template_norms()
         self._cell_cache: dict[CellKey, Cell] = {}
+        self._pairs = PairReader(self.arrays, self.coarse)
 
     def read(self, image: Image.Image) -> Reading:
         """One image, of any size."""
         return self.read_many([image])[0]
 
-    def read_many(self, images: Sequence[Image.Image] | NDArray[np.uint8] | Array) -> list[Reading]:
-        """Many images: PIL images, or n×256×256×3 pixels as an array or tensor."""
+    def read_many(
+        self,
+        images: Sequence[Image.Image] | NDArray[np.uint8] | Array,
+        expected: Sequence[Sequence[Scene]] | None = None,
+    ) -> list[Reading]:
+        """Many images: PIL images, or n×256×256×3 pixels as an array or tensor.
+
+        `expected` are scenes that each of them may show. Only what things carry there is then looked for:
+        a search among all pairs takes ten times as long as all the rest.
+        """
         readings: list[Reading] = []
         for start in range(0, len(images), self.batch):
-            readings += self._read_batch(_as_pixels(images[start : start + self.batch]))
+            end = start + self.batch
+            likely = None if expected is None else _loaded(expected[start:end])
+            readings += self._read_batch(_as_pixels(images[start:end]), likely)
         return readings
 
-    def _read_batch(self, pixels: Any) -> list[Reading]:
+    def _read_batch(self, pixels: Any, likely: Likely | None) -> list[Reading]:
         places, border_errors = map(self.arrays.to_numpy, self._backgrounds(pixels))
         spots = (places.reshape(-1, 1) * CELLS + np.arange(CELLS)).reshape(-1)
-        seen = self._read_cells(cells_of(pixels), spots)
+        seen = self._read_cells(cells_of(pixels), spots, likely)
         return [
             _reading(int(place), seen[first : first + CELLS], float(border))
             for place, border, first in zip(
@@ -117,10 +117,10 @@ class Reader:
             )
         ]
 
-    def _read_cells(self, cells: Any, spots: NDArray[np.int64]) -> list[Cell]:
+    def _read_cells(self, cells: Any, spots: NDArray[np.int64], likely: Likely | None) -> list[Cell]:
         """The contents of cells; identical pixels are matched once and then cached."""
-        if not isinstance(cells, np.ndarray):
-            return self._nearest_templates(cells, spots)
+        if likely is not None or not isinstance(cells, np.ndarray):
+            return self._nearest_templates(cells, spots, likely)
         keys = [(spot, sha256(cell).digest()) for spot, cell in zip(spots.tolist(), cells, strict=True)]
         known = {key: found for key in keys if (found := self._cell_cache.get(key)) is not None}
         new = {key: place for place, key in enumerate(keys) if key not in known}
@@ -135,14 +135,25 @@ class Reader:
             self._cell_cache = {}
         self._cell_cache.update(cells)
 
-    def _nearest_templates(self, pixels: Any, spots: NDArray[np.int64]) -> list[Cell]:
+    def _nearest_templates(
+        self, pixels: Any, spots: NDArray[np.int64], likely: Likely | None = None
+    ) -> list[Cell]:
         """The best template for each cell."""
         where = self.arrays.integers(spots)
         fine = reduced(self.arrays.floats(pixels), FINE)
         coarse = reduced(fine, COARSE).reshape(len(fine), -1)
         candidates = self.arrays.smallest(self._coarse_errors(coarse, where), SHORTLIST)
-        errors = self._fine_errors(fine.reshape(len(fine), -1), where, candidates)
-        return _best_of_shortlist(self.arrays.to_numpy(candidates), self.arrays.to_numpy(errors))
+        errors, apart = map(
+            self.arrays.to_numpy, self._fine_errors(fine.reshape(len(fine), -1), where, candidates)
+        )
+        alone = _best_of_shortlist(self.arrays.to_numpy(candidates), errors, apart)
+        unclear = [place for place, (*_, error) in enumerate(alone) if error > UNCLEAR]
+        for place in unclear if likely is None else likely.keys() & unclear:
+            things = () if likely is None else likely[place]
+            pair = self._pairs.read(pixels[place], coarse[place], int(spots[place]), things)
+            if pair[-1] < MUCH_BETTER * alone[place][-1]:
+                alone[place] = pair
+        return alone
 
     def _backgrounds(self, images: Array) -> tuple[Array, Array]:
         """The best background of each image, and the error of its border."""
@@ -188,30 +199,53 @@ class Reader:
         squares[spots % CELLS >= GRID, FIRST_GRIPPER:] = 1e30
         return squares
 
-    def _fine_errors(self, cells: Array, spots: Array, candidates: Array) -> Array:
-        """RMS errors of the shortlisted templates at the finer resolution."""
+    def _fine_errors(self, cells: Array, spots: Array, candidates: Array) -> tuple[Array, Array]:
+        """RMS errors at the finer resolution of the shortlisted templates and of the empty cell, and their
+        distances from the best of them."""
         known = self.fine
         behind = known.backgrounds[spots]
         change = (cells - behind).reshape(len(cells), 1, -1)
         opacity = known.opacity[candidates].reshape(*candidates.shape, -1, 1)
         off = known.colour[candidates]
         off -= (opacity * behind.reshape(len(cells), 1, -1, 3)).reshape(off.shape)
-        off -= change  # in place, as is the square: allocating memory costs more than the arithmetic
+        off = self.arrays.joined(off, change * 0)
+        off -= change  # in place: allocating memory costs more than the arithmetic
+        errors = (off**2).mean(axis=2) ** 0.5
+        best = self.arrays.smallest(errors, 1)[:, 0]
+        off -= off[self.arrays.integers(range(len(cells))), best][:, None]
         off *= off
-        return off.mean(axis=2) ** 0.5
+        return errors, off.mean(axis=2) ** 0.5
 
 
-def _best_of_shortlist(candidates: NDArray[np.int64], errors: NDArray[np.float32]) -> list[Cell]:
-    order = np.argsort(errors, axis=1, kind="stable")
-    best = np.take_along_axis(candidates, order[:, :1], axis=1)[:, 0]
-    nearest = np.take_along_axis(errors, order[:, :2], axis=1)
-    confidence = _confidence(nearest[:, 0], nearest[:, 1])
-    return list(zip(best.tolist(), confidence.tolist(), nearest[:, 0].tolist(), strict=True))
+def _best_of_shortlist(
+    candidates: NDArray[np.int64], errors: NDArray[np.float32], apart: NDArray[np.float32]
+) -> list[Cell]:
+    """The contents of cells by the errors of their candidates, of which the last is an empty cell."""
+    rows = np.arange(len(candidates))
+    candidates = np.concatenate([candidates, np.full((len(candidates), 1), EMPTY)], axis=1)
+    chosen = errors.argmin(axis=1)
+    least = errors[rows, chosen]
+    confidence = confidence_of(least, errors, apart)
+    nothing = [EMPTY] * len(rows)
+    return list(
+        zip(candidates[rows, chosen].tolist(), nothing, confidence.tolist(), least.tolist(), strict=True)
+    )
+
+
+def _loaded(expected: Sequence[Sequence[Scene]]) -> Likely:
+    """By number of the cell, the things with a load that scenes have there."""
+    found: dict[int, list[Thing]] = {}
+    for number, scenes in enumerate(expected):
+        for scene in scenes:
+            for cell, thing in scene.things.items():
+                if thing.load is not None:
+                    found.setdefault(number * CELLS + cell, []).append(thing)
+    return found
 
 
 def _reading(place: int, cells: list[Cell], border_error: float) -> Reading:
-    rows, confidence, errors = zip(*cells, strict=True)
-    return Reading(scene_of(np.array([place, *rows])), confidence, errors, border_error)
+    rows, loads, confidence, errors = zip(*cells, strict=True)
+    return Reading(scene_of(np.array([place, *rows, *loads])), confidence, errors, border_error)
 
 
 _shared_lock = Lock()
@@ -226,13 +260,6 @@ def shared_reader() -> Reader:
 @cache
 def _only_reader() -> Reader:
     return Reader()
-
-
-def _confidence(error: NDArray[np.float32], next_error: NDArray[np.float32]) -> NDArray[np.floating[Any]]:
-    """1 where the pixels are exactly as drawn; 0 where the next template fits as well, or none fits."""
-    apart = 1 - error / np.maximum(next_error, 1e-6)
-    near = np.clip(1 - error / MAX_ERROR, 0, 1)
-    return np.asarray(np.clip(apart * near, 0, 1))
 
 
 def _as_pixels(images: Any) -> Any:
@@ -255,14 +282,6 @@ def cells_of(images: Array) -> Array:
     return grid.reshape(-1, CELL, CELL, 3)
 
 
-def reduced(cells: Array, side: int) -> Array:
-    """Cells with fewer pixels, each the mean of a square of the old ones; halved as often as it takes."""
-    while cells.shape[1] > side:
-        pairs = cells[:, 0::2] + cells[:, 1::2]
-        cells = (pairs[:, :, 0::2] + pairs[:, :, 1::2]) * 0.25
-    return cells
-
-
 def borders_of(images: Array) -> list[Array]:
     """The four strips around the grid, which no thing ever covers, as rows of numbers."""
     count = len(images)
@@ -271,65 +290,3 @@ def borders_of(images: Array) -> list[Array]:
     left = images[:, MARGIN:-MARGIN, :MARGIN].reshape(count, -1)
     right = images[:, MARGIN:-MARGIN, -MARGIN:].reshape(count, -1)
     return [top, bottom, left, right]
-
-
-# The few array functions that differ between numpy and torch
-
-
-class Arrays(Protocol):
-    def floats(self, values: Any) -> Array: ...
-    def integers(self, values: Any) -> Array: ...
-    def product(self, rows: Array, columns: Array) -> Array: ...
-    def smallest(self, values: Array, count: int) -> Array: ...
-    def to_numpy(self, values: Array) -> np.ndarray[Any, Any]: ...
-
-
-class NumpyArrays:
-    """On the CPU, without torch."""
-
-    def floats(self, values: Any) -> Array:
-        return np.asarray(values).astype(np.float32)
-
-    def integers(self, values: Any) -> Array:
-        return np.asarray(values, dtype=np.int64)
-
-    def product(self, rows: Array, columns: Array) -> Array:
-        return rows @ columns
-
-    def smallest(self, values: Array, count: int) -> Array:
-        """The indices of the smallest values of each row, the smallest first."""
-        places = np.argpartition(values, count - 1, axis=1)[:, :count]
-        order = np.argsort(np.take_along_axis(values, places, axis=1), axis=1, kind="stable")
-        return np.take_along_axis(places, order, axis=1)
-
-    def to_numpy(self, values: Array) -> np.ndarray[Any, Any]:
-        return np.asarray(values)
-
-
-class TorchArrays:
-    """On any device torch knows."""
-
-    def __init__(self, device: str) -> None:
-        import torch
-
-        self.torch = torch
-        self.device = torch.device(device)
-
-    def floats(self, values: Any) -> Array:
-        return self.torch.as_tensor(values, device=self.device).to(self.torch.float32)
-
-    def integers(self, values: Any) -> Array:
-        return self.torch.as_tensor(values, device=self.device, dtype=self.torch.long)
-
-    def product(self, rows: Array, columns: Array) -> Array:
-        """In double precision on a GPU: training may have enabled TF32 (ten bits), and distances are small
-        differences of large products."""
-        if self.device.type != "cuda":
-            return rows @ columns
-        return (rows.double() @ columns.double()).to(self.torch.float32)
-
-    def smallest(self, values: Array, count: int) -> Array:
-        return self.torch.topk(values, count, dim=1, largest=False).indices
-
-    def to_numpy(self, values: Array) -> np.ndarray[Any, Any]:
-        return np.asarray(values.cpu().numpy())

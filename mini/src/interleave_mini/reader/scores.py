@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from interleave import Scores
-from interleave_mini.language.words import POSITIONS, a
+from interleave_mini.language.words import POSITIONS, loaded
 from interleave_mini.reader.scene_reader import Reading
 from interleave_mini.world.scene import CELLS, Scene, Thing
 
@@ -110,9 +110,11 @@ def describe_faults(shown: Scene, target: Scene) -> str:
 def _fault_at(cell: int, reading: Reading, target: Scene) -> str | None:
     seen, wanted = reading.scene.cells[cell], target.cells[cell]
     if seen == wanted:
-        return None if is_clear(reading, cell) else f"{a(wanted) if wanted else 'the place'} is not clear"
+        return (
+            None if is_clear(reading, cell) else f"{loaded(wanted) if wanted else 'the place'} is not clear"
+        )
     if wanted is None and seen is not None:
-        return f"{a(seen)} is too much"
+        return f"{loaded(seen)} is too much"
     if wanted is not None and seen is None:
-        return f"{a(wanted)} is missing"
-    return f"there is {a(seen)} instead of {a(wanted)}" if seen and wanted else None
+        return f"{loaded(wanted)} is missing"
+    return f"there is {loaded(seen)} instead of {loaded(wanted)}" if seen and wanted else None

@@ -37,7 +37,9 @@ class BytePairEncoding:
         self._ids = vocabulary | self.added
         bytes_of = {written: byte for byte, written in enumerate(byte_alphabet())}
         self._bytes = {
-            number: bytes(map(bytes_of.__getitem__, token)) for token, number in vocabulary.items()
+            number: bytes(map(bytes_of.__getitem__, token))
+            for token, number in vocabulary.items()
+            if token not in self.added  # a vocabulary with words added later has them, too
         }
         self._bytes |= {
             number: b"" if token in self.special else token.encode() for token, number in self.added.items()

@@ -69,7 +69,9 @@ class Brush:
     Shapes are outlined with `ink` unless `line=0`; `line` is the width of the outline in units of the square.
     """
 
-    def __init__(self, pixels: int, colour: RGB, *, ink: RGB = INK, line: float = 0.026) -> None:
+    def __init__(
+        self, pixels: int, colour: RGB, *, ink: RGB = INK, line: float = 0.026, fast: bool = False
+    ) -> None:
         self.pixels = pixels
         self.side = pixels * OVERSAMPLE
         self.shades = Shades(colour)
@@ -81,6 +83,8 @@ class Brush:
         )
         self.ink = ink
         self.line = line
+        self.joint = None if fast else "curve"
+        """Pillow's joints take most of the time, and the discs at the corners cover nearly all of them."""
         self.image = Image.new("RGBA", (self.side, self.side), (0, 0, 0, 0))
         self._draw = ImageDraw.Draw(self.image)
 
@@ -197,7 +201,7 @@ class Brush:
 
     def _path(self, corners: list[Point], colour: RGB, width: float) -> None:
         thickness = max(1, round(width * self.side))
-        self._draw.line(corners, fill=colour, width=thickness, joint="curve")
+        self._draw.line(corners, fill=colour, width=thickness, joint=self.joint)
         radius = (
             thickness - 1
         ) / 2 - 0.25  # Pillow leaves specks at the joints of thick lines: a disc covers each

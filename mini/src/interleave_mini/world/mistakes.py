@@ -12,17 +12,29 @@ from contextlib import suppress
 from dataclasses import replace
 from random import Random
 
-from interleave_mini.world.kinds import BACKGROUNDS, COLOURS, KINDS
-from interleave_mini.world.operations import ChangeBackground, Impossible, Operation, changes
-from interleave_mini.world.scene import CELLS, GRID, Scene, Size, Thing
+from interleave import InputError
+from interleave_mini.world.operations import (
+    ChangeBackground,
+    Impossible,
+    Move,
+    Operation,
+    Put,
+    PutNew,
+    changes,
+)
+from interleave_mini.world.scene import CELLS, GRID, Load, Relation, Scene, Size, Thing, carried
+from interleave_mini.world.wider import ALL_BACKGROUNDS, ALL_COLOURS, ALL_KINDS, DAY_OF, NIGHT_OF
 
 WRONG_EDIT_SHARE = 0.6
 """The share of mistakes that are wrong edits, where there was an image before."""
 WRONG_STATE_SHARE = 0.3
 """The share of other mistakes that are wrong states, where something has states: critics miss these most."""
+WRONG_LOAD_SHARE = 0.4
+"""The share of other mistakes that are about what is carried, where something carries another."""
 FIRST_MISSING_SHARE = 0.15
 """The share of mistakes in first images where one of several things is missing: critics miss these next."""
 _TRIES = 8
+_KINDS, _COLOURS = tuple(ALL_KINDS), tuple(ALL_COLOURS)
 
 
 def with_mistake(scene: Scene, rng: Random, before: Scene | None = None) -> Scene:
@@ -32,27 +44,33 @@ def with_mistake(scene: Scene, rng: Random, before: Scene | None = None) -> Scen
         if badly_done is not None:
             return badly_done
     things = scene.things
+    if len(scene.everything) > len(things) and rng.random() < WRONG_LOAD_SHARE:
+        wrong = _wrong_load(scene, rng)
+        if wrong != scene:
+            return wrong
     if rng.random() < WRONG_STATE_SHARE and (wrong := _wrong_state(scene, rng)) != scene:
         return wrong
     if before is None and len(things) > 1 and rng.random() < FIRST_MISSING_SHARE:
         return _missing(scene, rng)
-    ways = [_something_extra, _wrong_background, *(_OF_A_THING if things else ())]
+    ways = [_something_extra, _wrong_background, _wrong_time_of_day, *(_OF_A_THING if things else ())]
     while True:
-        wrong = rng.choice(ways)(scene, rng)
-        if wrong != scene:
-            return wrong
+        with suppress(InputError):  # what carries something keeps its size
+            wrong = rng.choice(ways)(scene, rng)
+            if wrong != scene:
+                return wrong
 
 
 def _wrong_colour(scene: Scene, rng: Random) -> Scene:
-    return _changed(scene, rng, lambda thing: replace(thing, colour=rng.choice(list(COLOURS))))
+    return _changed(scene, rng, lambda thing: replace(thing, colour=rng.choice(_COLOURS)))
 
 
 def _wrong_size(scene: Scene, rng: Random) -> Scene:
-    return _changed(scene, rng, lambda thing: replace(thing, size=rng.choice(list(Size))))
+    cell, thing = rng.choice(list(scene.things.items()))
+    return scene.with_cell(cell, replace(thing, size=rng.choice(list(Size))))
 
 
 def _wrong_kind(scene: Scene, rng: Random) -> Scene:
-    return _changed(scene, rng, lambda thing: Thing(rng.choice(list(KINDS)), thing.colour, thing.size))
+    return _changed(scene, rng, lambda thing: _turned(thing, rng.choice(_KINDS), 0))
 
 
 def _missing(scene: Scene, rng: Random) -> Scene:
@@ -66,13 +84,59 @@ def _misplaced(scene: Scene, rng: Random) -> Scene:
 
 def _wrong_state(scene: Scene, rng: Random) -> Scene:
     """A tadpole instead of a frog; the same scene where nothing in it has states."""
-    changing = [cell for cell, thing in scene.things.items() if len(KINDS[thing.kind].states) > 1]
-    if not changing:
+    changing = [spot for spot, thing in scene.everything.items() if len(ALL_KINDS[thing.kind].states) > 1]
+    thing = scene.at(spot := rng.choice(changing)) if changing else None
+    if thing is None:
         return scene
-    cell = rng.choice(changing)
-    thing = scene.cells[cell]
-    state = rng.randrange(len(KINDS[thing.kind].states)) if thing else 0
-    return scene.with_cell(cell, replace(thing, state=state) if thing else None)
+    state = rng.randrange(len(ALL_KINDS[thing.kind].states))
+    return scene.with_spot(spot, _turned(thing, thing.kind, state))
+
+
+def _turned(thing: Thing, kind: str, state: int) -> Thing:
+    """The thing as another kind or in another state; it loses what that cannot carry."""
+    alone = replace(thing.alone, kind=kind, state=state)
+    load = thing.load
+    return replace(alone, load=load) if load and load.relation.is_possible_with(alone.noun) else alone
+
+
+def _wrong_load(scene: Scene, rng: Random) -> Scene:
+    """Something carried stands alone, is carried by another or in another way, or is another thing."""
+    spot = rng.choice([spot for spot in scene.everything if spot >= CELLS])
+    carrier = scene.cells[spot - CELLS]
+    if carrier is None or carrier.load is None:
+        return scene
+    load = carrier.load
+    way = rng.randrange(5)
+    if way == 0:
+        return _apply_possible([Move(spot, rng.randrange(CELLS))], scene)
+    if way == 1:
+        to = rng.choice(list(scene.things))
+        return _apply_possible([Put(spot, relation, to) for relation in (load.relation, Relation.ON)], scene)
+    if way == 2:
+        others = [each for each in Relation if each.is_possible_with(carrier.noun)]
+        other = replace(load, relation=rng.choice(others))
+        return scene.with_cell(spot - CELLS, replace(carrier, load=other))
+    if way == 3:
+        return scene.with_spot(spot, _anything(rng))
+    return scene.with_spot(spot, None)
+
+
+def _extra_load(scene: Scene, rng: Random) -> Scene:
+    """A thing that should stand alone is carried, or something else is."""
+    cell, carrier = rng.choice(list(scene.things.items()))
+    relations = [each for each in Relation if each.is_possible_with(carrier.noun)]
+    if not relations or carrier.load is not None:
+        return scene
+    relation, others = rng.choice(relations), [each for each in scene.things if each != cell]
+    if others and rng.random() < 0.6:
+        return _apply_possible([Put(rng.choice(others), relation, cell)], scene)
+    return scene.with_cell(cell, replace(carrier, load=Load(relation, carried(_anything(rng)))))
+
+
+def _anything(rng: Random) -> Thing:
+    kind = rng.choice(_KINDS)
+    state = rng.choice((0, rng.randrange(len(ALL_KINDS[kind].states))))
+    return Thing(kind, rng.choice(_COLOURS), rng.choice(list(Size)), state)
 
 
 def _one_more(scene: Scene, rng: Random) -> Scene:
@@ -82,18 +146,22 @@ def _one_more(scene: Scene, rng: Random) -> Scene:
 
 
 def _wrong_background(scene: Scene, rng: Random) -> Scene:
-    return replace(scene, background=rng.choice(BACKGROUNDS))
+    return replace(scene, background=rng.choice(ALL_BACKGROUNDS))
+
+
+def _wrong_time_of_day(scene: Scene, rng: Random) -> Scene:
+    other = (NIGHT_OF | DAY_OF).get(scene.background, scene.background)
+    return replace(scene, background=other)
 
 
 def _something_extra(scene: Scene, rng: Random) -> Scene:
     cell = rng.randrange(CELLS)
-    extra = Thing(rng.choice(list(KINDS)), rng.choice(list(COLOURS)), rng.choice(list(Size)))
-    return scene.with_cell(cell, extra) if scene.is_free(cell) else scene
+    return scene.with_cell(cell, _anything(rng)) if scene.is_free(cell) else scene
 
 
 def _changed(scene: Scene, rng: Random, change: Callable[[Thing], Thing | None]) -> Scene:
-    cell, thing = rng.choice(list(scene.things.items()))
-    return scene.with_cell(cell, change(thing))
+    spot, thing = rng.choice(list(scene.everything.items()))
+    return scene.with_spot(spot, change(thing))
 
 
 _OF_A_THING: tuple[Callable[[Scene, Random], Scene], ...] = (
@@ -104,6 +172,7 @@ _OF_A_THING: tuple[Callable[[Scene, Random], Scene], ...] = (
     _one_more,
     _wrong_kind,
     _misplaced,
+    _extra_load,
 )
 
 
@@ -116,6 +185,8 @@ def with_mistake_of_the_image(scene: Scene, rng: Random) -> Scene:
     if scene.gripper is None:  # it hangs where a mirrored thing might stand
         ways += [_mirrored, _turned_upside_down]
     rng.shuffle(ways)
+    if any(thing.load for thing in scene.things.values()):  # what carries something keeps its size
+        ways.remove(_all_of_the_other_size)
     wrongs = (way(scene, rng) for way in ways)
     return next((wrong for wrong in wrongs if wrong != scene), scene)
 
@@ -131,7 +202,7 @@ def _turned_upside_down(scene: Scene, rng: Random) -> Scene:
 
 
 def _all_in_one_colour(scene: Scene, rng: Random) -> Scene:
-    colour = rng.choice(list(COLOURS))
+    colour = rng.choice(_COLOURS)
     return _all_changed(scene, lambda thing: replace(thing, colour=colour))
 
 
@@ -218,7 +289,10 @@ _WRONG_EDITS = (
 
 def _redirected(operation: Operation, before: Scene, after: Scene, rng: Random) -> Operation | None:
     """The same operation on another thing, preferably a look-alike."""
-    if isinstance(operation, ChangeBackground) or before.cells[operation.cell] is None:
+    if isinstance(operation, Put | PutNew):
+        carrier = _look_alike(operation.to, before, after, rng)
+        return None if carrier is None else replace(operation, to=carrier)
+    if isinstance(operation, ChangeBackground) or before.at(operation.cell) is None:
         return None
     other = _look_alike(operation.cell, before, after, rng)
     return None if other is None else replace(operation, cell=other)
@@ -226,7 +300,7 @@ def _redirected(operation: Operation, before: Scene, after: Scene, rng: Random) 
 
 def _look_alike(cell: int, before: Scene, after: Scene, rng: Random) -> int | None:
     """The cell of another thing that should stay as it is; the more alike, the likelier."""
-    meant = before.cells[cell]
+    meant = before.at(cell)
     others = [each for each, thing in before.things.items() if each != cell and thing == after.cells[each]]
     if meant is None or not others:
         return None

@@ -22,12 +22,11 @@ from interleave_mini.world.drawing import (
     Pixels,
     draw_pixels,
     gripper_row,
-    laid_over,
     scene_codes,
 )
 from interleave_mini.world.operations import Operation, Pick, Place
 from interleave_mini.world.scene import GRID, Gripper, Scene
-from interleave_mini.world.sprites import CELL, sprite
+from interleave_mini.world.sprites import CELL, laid_over, sprite
 
 REACH = (GRID - 1) * CELL
 """How far the gripper moves to the right and down, in pixels."""

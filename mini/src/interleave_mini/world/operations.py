@@ -1,6 +1,7 @@
 """Operations that turn one scene into another, and the operations that lie between two given scenes.
 
-`apply` checks that an operation is possible in a scene, and raises `Impossible` when it is not.
+`apply` checks that an operation is possible in a scene, and raises `Impossible` when it is not. Cells of
+operations are spots (see `scene`): what a thing carries can be changed like any other, and leaves by `Move`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,18 @@ from dataclasses import dataclass, replace
 
 from interleave import InputError
 from interleave_mini.world.kinds import KINDS
-from interleave_mini.world.scene import CELLS, GRID, Gripper, Scene, Size, Thing
+from interleave_mini.world.scene import (
+    CELLS,
+    GRID,
+    Gripper,
+    Load,
+    Relation,
+    Scene,
+    Size,
+    Thing,
+    carried,
+)
+from interleave_mini.world.wider import ALL_KINDS, DAY_OF, NIGHT_OF
 
 
 class Impossible(InputError):
@@ -38,7 +50,7 @@ class Remove:
 
     def apply(self, scene: Scene) -> Scene:
         thing_at(scene, self.cell)
-        return scene.with_cell(self.cell, None)
+        return scene.with_spot(self.cell, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +62,7 @@ class Recolour:
         thing = thing_at(scene, self.cell)
         if thing.colour == self.colour:
             raise AlreadySo(f"the {thing.noun} is {self.colour} already")
-        return scene.with_cell(self.cell, replace(thing, colour=self.colour))
+        return scene.with_spot(self.cell, replace(thing, colour=self.colour))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +71,11 @@ class Replace:
     thing: Thing
 
     def apply(self, scene: Scene) -> Scene:
-        if thing_at(scene, self.cell) == self.thing:
+        old = thing_at(scene, self.cell)
+        new = carried(self.thing) if self.cell >= CELLS else self.thing
+        if old.alone == new:
             raise Impossible("it would be replaced by itself")
-        return scene.with_cell(self.cell, self.thing)
+        return scene.with_spot(self.cell, _with_load(new, old.load))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +87,8 @@ class Resize:
         thing = thing_at(scene, self.cell)
         if thing.size == self.size:
             raise AlreadySo(f"the {thing.noun} is {self.size.value} already")
+        if self.cell >= CELLS or thing.load is not None:
+            raise Impossible("what carries or is carried keeps its size")
         return scene.with_cell(self.cell, replace(thing, size=self.size))
 
 
@@ -84,7 +100,9 @@ class Move:
     def apply(self, scene: Scene) -> Scene:
         thing = thing_at(scene, self.cell)
         _must_be_free(scene, self.to)
-        return scene.with_cell(self.cell, None).with_cell(self.to, thing)
+        if self.cell >= CELLS:
+            thing = replace(thing, size=Size.LARGE)
+        return scene.with_spot(self.cell, None).with_cell(self.to, thing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +111,8 @@ class Swap:
     other: int
 
     def apply(self, scene: Scene) -> Scene:
+        if max(self.cell, self.other) >= CELLS:
+            raise Impossible("what is carried cannot change places")
         first, second = thing_at(scene, self.cell), thing_at(scene, self.other)
         if first == second:
             raise Impossible("two equal things would change places")
@@ -106,9 +126,10 @@ class ChangeState:
 
     def apply(self, scene: Scene) -> Scene:
         thing = thing_at(scene, self.cell)
-        if not 0 <= self.state < len(KINDS[thing.kind].states) or self.state == thing.state:
+        if not 0 <= self.state < len(ALL_KINDS[thing.kind].states) or self.state == thing.state:
             raise Impossible(f"the {thing.noun} cannot change like that")
-        return scene.with_cell(self.cell, replace(thing, state=self.state))
+        changed = replace(thing.alone, state=self.state)
+        return scene.with_spot(self.cell, _with_load(changed, thing.load))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +143,38 @@ class ChangeBackground:
 
 
 @dataclass(frozen=True, slots=True)
+class Put:
+    """A thing of the scene goes on, in or under the one in the cell `to`, or is given to it."""
+
+    cell: int
+    relation: Relation
+    to: int
+
+    def apply(self, scene: Scene) -> Scene:
+        thing = thing_at(scene, self.cell)
+        if self.cell % CELLS == self.to or thing.load is not None:
+            raise Impossible(f"the {thing.noun} cannot be carried")
+        return PutNew(thing, self.relation, self.to).apply(scene.with_spot(self.cell, None))
+
+
+@dataclass(frozen=True, slots=True)
+class PutNew:
+    """A new thing appears on, in or under the one in the cell `to`, or is given to it."""
+
+    thing: Thing
+    relation: Relation
+    to: int
+
+    def apply(self, scene: Scene) -> Scene:
+        if self.to >= CELLS:
+            raise Impossible("what is carried carries nothing")
+        carrier = thing_at(scene, self.to)
+        if carrier.load is not None:
+            raise Impossible(f"the {carrier.noun} carries something already")
+        return scene.with_cell(self.to, _with_load(carrier, Load(self.relation, carried(self.thing))))
+
+
+@dataclass(frozen=True, slots=True)
 class Pick:
     """The gripper takes the small block in this cell and lifts it to the top of its column."""
 
@@ -132,7 +185,7 @@ class Pick:
         hand = scene.gripper
         if hand is None or hand.holds is not None:
             raise Impossible("there is no empty gripper")
-        if block.kind != "block" or block.size is not Size.SMALL or self.cell < GRID:
+        if block.kind != "block" or block.size is not Size.SMALL or not GRID <= self.cell < CELLS:
             raise Impossible("the gripper picks up small blocks below the top row")
         if scene.cells[column] is not None:
             raise Impossible("something stands where the gripper has to go")
@@ -157,7 +210,19 @@ class Place:
 
 
 Operation = (
-    Add | Remove | Recolour | Replace | Resize | Move | Swap | ChangeState | ChangeBackground | Pick | Place
+    Add
+    | Remove
+    | Recolour
+    | Replace
+    | Resize
+    | Move
+    | Swap
+    | ChangeState
+    | ChangeBackground
+    | Put
+    | PutNew
+    | Pick
+    | Place
 )
 
 
@@ -168,12 +233,40 @@ def apply_all(operations: Iterable[Operation], scene: Scene) -> Scene:
     return scene
 
 
+def stage_after(thing: Thing, step: int = 1) -> int:
+    """The state some stages further in the natural order of its kind; −1, which is impossible, for none."""
+    kind = KINDS.get(thing.kind)
+    state = thing.state + step
+    return state if kind and state < len(kind.states) else -1
+
+
+def nightfall(scene: Scene) -> ChangeBackground:
+    """The same place at night."""
+    if scene.background not in NIGHT_OF:
+        raise AlreadySo("it is night already")
+    return ChangeBackground(NIGHT_OF[scene.background])
+
+
+def daybreak(scene: Scene) -> ChangeBackground:
+    """The same place by day."""
+    if scene.background not in DAY_OF:
+        raise AlreadySo("it is day already")
+    return ChangeBackground(DAY_OF[scene.background])
+
+
 def thing_at(scene: Scene, cell: int) -> Thing:
-    """The thing in this cell; there must be one."""
-    thing = scene.cells[cell]
+    """The thing at this spot; there must be one."""
+    thing = scene.at(cell)
     if thing is None:
         raise Impossible("there is nothing to change")
     return thing
+
+
+def _with_load(thing: Thing, load: Load | None) -> Thing:
+    try:
+        return replace(thing, load=load)
+    except InputError as error:
+        raise Impossible(str(error)) from error
 
 
 def _must_be_free(scene: Scene, cell: int) -> None:
@@ -228,11 +321,19 @@ def _change_at(cell: int, now: Scene, after: Scene) -> Operation:
                 return Move(cell, other)
             if after.cells[other] == old and now.cells[other] == new:
                 return Swap(cell, other)
+    if old and new and old.load != new.load:
+        return _change_of_load(cell, old, new, now, after)
     if new is None:
-        return Remove(cell)
+        return (old and _put_on_another(cell, old, now, after)) or Remove(cell)
     if old is None:
         source = next((other for other in others if now.cells[other] == new), None)
-        return Add(new, cell) if source is None else Move(source, cell)
+        if source is None:
+            source = _carried_away(new, now, after)
+        return Add(new.alone, cell) if source is None else Move(source, cell)
+    return _turn_into(cell, old, new)
+
+
+def _turn_into(cell: int, old: Thing, new: Thing) -> Operation:
     if old.kind == new.kind:
         if (old.size, old.state) == (new.size, new.state):
             return Recolour(cell, new.colour)
@@ -240,4 +341,59 @@ def _change_at(cell: int, now: Scene, after: Scene) -> Operation:
             return Resize(cell, new.size)
         if (old.colour, old.size) == (new.colour, new.size):
             return ChangeState(cell, new.state)
-    return Replace(cell, new)
+    return Replace(cell, new.alone)
+
+
+def _change_of_load(cell: int, old: Thing, new: Thing, now: Scene, after: Scene) -> Operation:
+    """The next operation where a thing carries something else afterwards."""
+    spot = CELLS + cell
+    if old.alone != new.alone and old.load is None:
+        return _turn_into(cell, old, new)
+    if new.load is None:
+        left = _left_to(spot, now, after)
+        return Remove(spot) if left is None else left
+    if old.load is None:
+        wanted = new.load.thing
+        source = next((c for c in range(CELLS) if c != cell and _went(c, wanted, now, after)), None)
+        if source is None:
+            source = _carried_away(wanted, now, after)
+        if source is None:
+            return PutNew(wanted, new.load.relation, cell)
+        return Put(source, new.load.relation, cell)
+    if old.load.relation is not new.load.relation or old.alone != new.alone:
+        return Remove(spot)
+    return _turn_into(spot, old.load.thing, new.load.thing)
+
+
+def _left_to(spot: int, now: Scene, after: Scene) -> Operation | None:
+    """Where a thing that is carried no longer has gone."""
+    thing = thing_at(now, spot)
+    for cell in range(CELLS):
+        if after.cells[cell] == replace(thing, size=Size.LARGE) and now.is_free(cell):
+            return Move(spot, cell)
+    return _put_on_another(spot, thing, now, after)
+
+
+def _put_on_another(spot: int, thing: Thing, now: Scene, after: Scene) -> Put | None:
+    """A thing goes where it is carried afterwards, if another carries its like."""
+    for cell, wanted in after.things.items():
+        if wanted.load and now.cells[cell] == wanted.alone and wanted.load.thing == carried(thing.alone):
+            return Put(spot, wanted.load.relation, cell) if thing.load is None else None
+    return None
+
+
+def _went(cell: int, wanted: Thing, now: Scene, after: Scene) -> bool:
+    """Whether the thing in this cell is carried afterwards."""
+    thing = now.cells[cell]
+    return (
+        thing is not None and thing.load is None and carried(thing) == wanted and after.cells[cell] != thing
+    )
+
+
+def _carried_away(wanted: Thing, now: Scene, after: Scene) -> int | None:
+    """The spot of a thing that is carried and will be this one."""
+    for cell, thing in now.things.items():
+        gone = after.cells[cell] is None or after.cells[cell] != thing
+        if thing.load and gone and replace(thing.load.thing, size=wanted.size) == wanted:
+            return CELLS + cell
+    return None

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 EXPORTERS = "exporters"
 """Entry point group of formats."""
+SIGNERS, SIDECAR = "signers", ".c2pa"
+"""Entry point group of functions that sign exports; suffix of credentials beside a file."""
 BOOK_NAME = "book.html"
 """Name of a page that is exported into its run folder."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
@@ -57,8 +59,16 @@ class ExportOptions:
     """Whether a PDF is for a printer: with bleed, images at 300 dpi, and an even number of pages."""
     details: bool = False
     """Whether to include how the images were made: prompts, attempts, verdicts and the record."""
+    sign: str = ""
+    """Key to sign with: a PEM file or `self`. Empty: the export is not signed."""
+    sign_prompts: Literal["no", "hash", "text"] = "no"
+    """What signed statements say of the prompts."""
+    ai_notice: bool = False
+    """Whether the title says that the document was made with AI."""
 
     def __post_init__(self) -> None:
+        if self.sign_prompts not in ("no", "hash", "text"):
+            raise ConfigurationError(f"sign_prompts={self.sign_prompts}: use no, hash or text")
         if self.layout not in get_args(PageLayout):
             raise ConfigurationError(f"layout={self.layout}: use one of {', '.join(get_args(PageLayout))}")
         for language in self.languages:
@@ -71,6 +81,8 @@ class Exported:
     """An exported file."""
 
     data: bytes
+    sidecar: bytes | None = None
+    """Credentials to lie beside the file, if its format cannot hold them."""
 
 
 @dataclass(frozen=True)
@@ -141,10 +153,23 @@ def export_run(folder: Path, record: RunRecord, name: str, options: ExportOption
             f"{wanted.title} files need the package {wanted.lacking[0]!r}, which is not installed. "
             f"Install it with: {wanted.missing}"
         )
-    made = _function_of(wanted)(folder, record, options or ExportOptions())
+    options = options or ExportOptions()
+    made = _function_of(wanted)(folder, record, options)
     if not isinstance(made, Exported):
         raise ConfigurationError(f"{wanted.made_by!r} must return an Exported, not {made!r:.60}")
-    return made
+    return _signed(folder, record, made, wanted.media_type, options) if options.sign else made
+
+
+def _signed(
+    folder: Path, record: RunRecord, made: Exported, media_type: str, options: ExportOptions
+) -> Exported:
+    """Return an export signed by the installed signer; of several, by the first in the alphabet."""
+    for name, point in sorted(entry_points.installed(SIGNERS).items()):
+        signed: Exported = entry_points.load(point, f"the signer {name!r}")(
+            folder, record, made, media_type, options
+        )
+        return signed
+    raise ConfigurationError("sign=: no installed package signs documents")
 
 
 def write_export(folder: Path, name: str, out: Path | None, options: ExportOptions) -> Path:
@@ -158,8 +183,14 @@ def write_export(folder: Path, name: str, out: Path | None, options: ExportOptio
         path /= f"document.{find_format(name).suffix or name}"
     if path == folder / DOCUMENT_NAME:  # the page of the run, which has its details
         path = folder / BOOK_NAME
+    sidecar = path.with_name(f"{path.name}{SIDECAR}")
     try:
+        sidecar.unlink(
+            missing_ok=True
+        )  # before the file changes: it never lies beside another file than its own
         write_atomic(path, made.data)
+        if made.sidecar is not None:
+            write_atomic(sidecar, made.sidecar)
     except StorageError as error:
         cause = error.__cause__
         if isinstance(cause, FileNotFoundError | IsADirectoryError | NotADirectoryError | PermissionError):

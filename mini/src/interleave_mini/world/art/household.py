@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
+from interleave_mini.world.art.pieces import turned
 from interleave_mini.world.brush import (
     CREAM,
     FLAME,
@@ -20,12 +20,6 @@ from interleave_mini.world.brush import (
 WATER = (96, 204, 232)
 GLOW = (255, 244, 170)
 BEAM = (255, 220, 84)
-
-
-def _turned(points: Sequence[Point], x: float, y: float, degrees: float) -> list[Point]:
-    """These points, turned clockwise around (x, y)."""
-    cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
-    return [(x + (a - x) * cos - (b - y) * sin, y + (a - x) * sin + (b - y) * cos) for a, b in points]
 
 
 def _mug(brush: Brush, level: float) -> None:
@@ -123,6 +117,13 @@ def _molten_top(brush: Brush, top: float) -> None:
     )
 
 
+def unlit_candle(brush: Brush) -> None:
+    _burning(brush, 0.32)
+    brush.ellipse(0.46, 0.32, 0.2, 0.05, brush.light)
+    brush.stroke([(0.34, 0.44), (0.34, 0.66)], brush.pale, 0.045)
+    brush.curve([(0.46, 0.32), (0.46, 0.25), (0.5, 0.2)], width=0.05)
+
+
 def candle(brush: Brush) -> None:
     _burning(brush, 0.32)
     brush.ellipse(0.46, 0.32, 0.2, 0.05, brush.light)
@@ -147,7 +148,7 @@ def candle_stub(brush: Brush) -> None:
 def _bow(brush: Brush, x: float, y: float, turn: float = 0) -> None:
     for side in (-1, 1):
         loop = [(x, y), (x + side * 0.1, y - 0.13), (x + side * 0.24, y - 0.12), (x + side * 0.2, y)]
-        brush.blob(_turned(loop, x, y, turn), WHITE)
+        brush.blob(turned(loop, x, y, turn), WHITE)
     brush.circle(x, y - 0.02, 0.05, WHITE)
 
 
@@ -166,8 +167,8 @@ def opened_gift(brush: Brush) -> None:
     brush.box(0.08, 0.6, 0.92, 0.95, brush.main)
     brush.box(0.43, 0.6, 0.57, 0.95, WHITE)
     lid = [(0.3, 0.25), (0.94, 0.25), (0.94, 0.42), (0.3, 0.42)]
-    brush.polygon(_turned(lid, 0.62, 0.33, 20), brush.main)
-    brush.polygon(_turned([(0.55, 0.25), (0.67, 0.25), (0.67, 0.42), (0.55, 0.42)], 0.62, 0.33, 20), WHITE)
+    brush.polygon(turned(lid, 0.62, 0.33, 20), brush.main)
+    brush.polygon(turned([(0.55, 0.25), (0.67, 0.25), (0.67, 0.42), (0.55, 0.42)], 0.62, 0.33, 20), WHITE)
     _bow(brush, 0.64, 0.24, 20)
 
 
@@ -187,12 +188,12 @@ def clock(brush: Brush) -> None:
     for side in (-1, 1):
         brush.stroke([(0.5 + side * 0.2, 0.8), (0.5 + side * 0.29, 0.92)], brush.ink, 0.11)
         brush.stroke([(0.5 + side * 0.2, 0.8), (0.5 + side * 0.29, 0.92)], brush.main, 0.06)
-        brush.polygon(_turned(arc_points(0.5, 0.17, 0.16, 0.13, 180, 360), 0.5, 0.57, side * 36), brush.main)
+        brush.polygon(turned(arc_points(0.5, 0.17, 0.16, 0.13, 180, 360), 0.5, 0.57, side * 36), brush.main)
     brush.stroke([(0.5, 0.2), (0.5, 0.08)], brush.ink, 0.05)
     brush.circle(0.5, 0.57, 0.365, brush.main)
     brush.circle(0.5, 0.57, 0.26, brush.pale)
     for hour in range(12):
-        mark = _turned([(0.5, 0.36), (0.5, 0.39 if hour % 3 else 0.41)], 0.5, 0.57, 30 * hour)
+        mark = turned([(0.5, 0.36), (0.5, 0.39 if hour % 3 else 0.41)], 0.5, 0.57, 30 * hour)
         brush.stroke(mark, width=0.014 if hour % 3 else 0.03)
     brush.stroke([(0.5, 0.41), (0.5, 0.57), (0.61, 0.62)], width=0.04)
 
@@ -217,6 +218,7 @@ DRAWINGS: dict[str, Callable[[Brush], None]] = {
     "lamp": lamp,
     "glowing lamp": glowing_lamp,
     "candle": candle,
+    "unlit candle": unlit_candle,
     "half-burned candle": half_burned_candle,
     "candle stub": candle_stub,
     "gift": gift,

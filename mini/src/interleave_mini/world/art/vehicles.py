@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from interleave_mini.world.art.pieces import wheel
 from interleave_mini.world.brush import (
     FLAME,
     GLASS,
     GOLD,
-    GREY,
     SILVER,
     STONE,
     WHITE,
@@ -32,7 +32,7 @@ def car(brush: Brush) -> None:
     brush.stroke([(0.35, 0.62), (0.42, 0.62)], brush.ink, 0.022)
     brush.ellipse(0.885, 0.67, 0.034, 0.045, GOLD, line=0.018)
     for x in (0.26, 0.74):
-        _wheel(brush, x, 0.815, 0.135)
+        wheel(brush, x, 0.815, 0.135)
 
 
 def bus(brush: Brush) -> None:
@@ -46,7 +46,7 @@ def bus(brush: Brush) -> None:
     brush.box(0.06, 0.57, 0.64, 0.63, brush.dark, line=0)
     brush.circle(0.9, 0.68, 0.035, GOLD, line=0.018)
     for x in (0.24, 0.56):
-        _wheel(brush, x, 0.84, 0.115)
+        wheel(brush, x, 0.84, 0.115)
     brush.box(0.84, 0.78, 0.97, 0.84, SILVER, round=0.02, line=0.018)
 
 
@@ -65,9 +65,9 @@ def train(brush: Brush) -> None:
     brush.box(0.13, 0.36, 0.33, 0.55, GLASS, round=0.03, line=0.018)
     brush.box(0.035, 0.18, 0.45, 0.27, brush.dark, round=0.03)
     brush.box(0.05, 0.74, 0.9, 0.82, brush.dark, line=0.018)
-    _wheel(brush, 0.22, 0.8, 0.15)
+    wheel(brush, 0.22, 0.8, 0.15)
     for x in (0.51, 0.72):
-        _wheel(brush, x, 0.85, 0.1)
+        wheel(brush, x, 0.85, 0.1)
     for colour, width in ((brush.ink, 0.05), (SILVER, 0.02)):
         brush.stroke([(0.22, 0.83), (0.51, 0.86), (0.72, 0.86)], colour, width)
 
@@ -121,12 +121,6 @@ def _smoke(brush: Brush, puffs: list[tuple[float, float, float]]) -> None:
         brush.circle(x, y, r, WHITE, line=0.018)
     for x, y, r in puffs:
         brush.circle(x, y, r - 0.008, WHITE, line=0)
-
-
-def _wheel(brush: Brush, x: float, y: float, r: float) -> None:
-    brush.circle(x, y, r - 0.013, brush.ink)
-    brush.circle(x, y, r * 0.5, SILVER, line=0)
-    brush.circle(x, y, r * 0.18, GREY, line=0)
 
 
 def _turned(point: Point, degrees: float) -> Point:

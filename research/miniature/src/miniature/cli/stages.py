@@ -31,7 +31,9 @@ SFT_RATE = 6e-4
 """Lower than the rate of exercises, to keep what they have taught."""
 PLANNING = {
     "plan-story": 13,
-    "plan-worked": 3,
+    "plan-worked": 8,
+    "plan-frames": 16,
+    "plan-wider": 3,
     "plan-continue": 3,
     "plan-know": 1,
     "plan-edit": 3,
@@ -43,7 +45,7 @@ PLANNING = {
     "look": 1,
     "compare": 1,
 }
-JUDGING = {"look": 1, "compare": 1, "check": 1, "verdict": 6, "audit": 2, "done": 1}
+JUDGING = {"look": 1, "compare": 1, "check": 1, "verdict": 6, "audit": 2, "audit-plan": 9, "done": 1}
 EXERCISES = {"planner": PLANNING, "critic": JUDGING, "agent": {**JUDGING, **PLANNING}}
 """Exercises of each role, with their relative frequency."""
 TABLE_PLANNING = {"plan-story": 10, "plan-edit": 6, "plan-plain": 1, "look": 2, "compare": 1}

@@ -1,4 +1,4 @@
-"""`interleave mini train|fresh|grow|to-fp16|language|tasks`: the miniature's models and data from scratch.
+"""`interleave mini train|fresh|grow|grow-vocabulary|to-fp16|language|tasks`: models and data from scratch.
 
 The agents are trained by a chain of `interleave` commands (`stages.py`, run by `chain.py`).
 """
@@ -58,12 +58,19 @@ def generator(
         Path | None,
         typer.Option(metavar="DIR", help="Start from this pipeline. [default: random weights]"),
     ] = None,
+    tune_vae: Annotated[
+        float, typer.Option("--tune-vae", min=0, help="Minutes to train the VAE of --start further.")
+    ] = 0,
     rate: Annotated[
         float, typer.Option("--learning-rate", min=0, help="Peak learning rate of the transformer.")
     ] = 7e-4,
+    vae_rate: Annotated[
+        float, typer.Option("--vae-learning-rate", min=0, help="Peak learning rate of the VAE.")
+    ] = 1.2e-3,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
 ) -> int:
     """Train the generator, a small FLUX.2-klein, on scenes of the world; print the path of the pipeline."""
+    from miniature.train.autoencoder import VaeTraining
     from miniature.train.flow import FlowTraining
     from miniature.train.generator import GeneratorTraining, train_generator
 
@@ -78,7 +85,9 @@ def generator(
         seed,
         evaluate,
         start,
-        flow=FlowTraining(rate=rate),
+        tune_vae,
+        VaeTraining(rate=vae_rate),
+        FlowTraining(rate=rate),
     )
     if not train_generator(settings):
         typer.echo("stopped: run the same command to resume", err=True)
@@ -269,8 +278,8 @@ def vision(
         str,
         typer.Option(
             metavar="NAME,…",
-            help="Any of look, compare, check, verdict, audit, plan-SUITE and again; repeat a name to "
-            "raise its frequency.",
+            help="Any of look, compare, check, verdict, audit, audit-plan, done, plan-SUITE, plan-worked, "
+            "plan-wider, plan-frames, again and segment; a repeated name, or NAME×N, is more frequent.",
         ),
     ] = "look,compare,check,verdict",
     rate: Annotated[float, typer.Option("--learning-rate", min=0, help="Peak learning rate.")] = 1.5e-3,
@@ -330,6 +339,17 @@ def grow(
     from miniature.train.agent_model import grow as write_grown
 
     typer.echo(str(write_grown(model, out, layers)))
+    return 0
+
+
+def grow_vocabulary(
+    model: Annotated[Path, typer.Argument(metavar="FROM", help="Folder of a trained planner or critic.")],
+    out: Annotated[Path, typer.Argument(metavar="TO", help="Output folder of the copy.")],
+) -> int:
+    """Copy a trained planner or critic with tokens for more words; train it further to use them."""
+    from miniature.train.agent_model import grow_vocabulary as write_grown
+
+    typer.echo(str(write_grown(model, out)))
     return 0
 
 

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from interleave_mini.language.sentences import SPEECH
-from interleave_mini.language.vocabulary import WORD, Language, contexts
+from interleave_mini.language.vocabulary import WORD, Language, contexts, dictionary
 from interleave_mini.language.words import (
-    BACKGROUND_OF_NOUN,
-    BACKGROUND_OF_PHRASE,
+    ALL_BACKGROUND_OF_NOUN,
+    ALL_BACKGROUND_OF_PHRASE,
+    ALL_PLACES,
     CELL_OF,
     DIRECTIONS,
     NUMBERS,
@@ -27,11 +28,18 @@ from interleave_mini.language.words import (
     SIZES,
     plural,
 )
-from interleave_mini.world.kinds import COLOURS, NOUNS
+from interleave_mini.world.wider import ALL_COLOURS, ALL_NOUNS, NIGHT
 from miniature.grammar import lexicon
 from miniature.grammar.distractors import WORDINGS
 from miniature.grammar.edits import EDITS
 from miniature.grammar.edits.edit import CATEGORIES
+from miniature.grammar.learned_words import (
+    contexts_of_unmeant,
+    counted_examples,
+    effects_of_words,
+    sampled_examples,
+    vague_places,
+)
 from miniature.grammar.narrations import narration_lines
 from miniature.grammar.riddles import RIDDLE_TOPICS, RIDDLES
 from miniature.grammar.synonyms import (
@@ -47,6 +55,14 @@ from miniature.grammar.tasks import DESCRIBE, GO_ON
 from miniature.grammar.topics import DOMAINS
 from miniature.grammar.topics.arrangements import EMPTY_PLACES, RELATED
 from miniature.grammar.voices import voices
+from miniature.grammar.wider_words import (
+    LIKE,
+    SAME,
+    WIDER_COLOURS,
+    WIDER_PHRASES,
+    WIDER_PLACES,
+)
+from miniature.grammar.worked_examples import parsed_examples
 
 _GAP = re.compile(r"{[^{}]*}")
 _FEW_TOPICS = 6
@@ -58,6 +74,12 @@ _SMALL_WORDS = frozenset(
     )
 )
 """Words in topic names that do not describe the topic."""
+
+
+_NOUNS = NOUN_SYNONYMS | SAME | LIKE
+_WORKED = ("worked", "worked/wider")
+_COMMON = 2
+"""Minimum number of worked examples with a word that requests may have."""
 
 
 def write_language(path: Path) -> None:
@@ -78,23 +100,43 @@ def gathered() -> dict[str, Any]:
         "lacking": [
             {"nearest": known, "words": unknown, "replaceable": alike} for known, unknown, alike in lacking
         ],
-        "nouns": NOUN_SYNONYMS,
-        "colours": COLOUR_SYNONYMS,
+        "nouns": _NOUNS,
+        "drawn_as": sorted(LIKE),
+        "colours": COLOUR_SYNONYMS | WIDER_COLOURS,
         "sizes": SIZE_WORDS,
         "adjectives": ADJECTIVES,
-        "place_phrases": PLACE_PHRASES,
-        "place_nouns": PLACE_NOUNS,
+        "place_phrases": _merged(PLACE_PHRASES, WIDER_PHRASES),
+        "vague_places": [],
+        "unmeant": [],
+        "place_nouns": _merged(PLACE_NOUNS, WIDER_PLACES),
         "empty_places": EMPTY_PLACES,
         "related": RELATED,
         "telling": {topic: _joined(words) for topic, words in _telling_words().items()},
         "riddles": {noun: [_joined(words) for words in told] for noun, told in _riddle_words().items()},
         "riddle_topics": [topic.name for topic in RIDDLE_TOPICS],
         "examples": list(_examples()),
+        "effects": [],
         "spoken_of": [],
         "riddle_contexts": [],
     }
     so_far = Language(json.loads(json.dumps(said)))
-    return said | {"spoken_of": _spoken_of(so_far), "riddle_contexts": _riddle_contexts(so_far)}
+    examples = counted_examples(so_far)
+    own = {place: (words.within, *words.others) for place, words in ALL_PLACES.items() if NIGHT not in place}
+    return said | {
+        "unmeant": contexts_of_unmeant([*examples, *sampled_examples(so_far)], so_far),
+        "vague_places": vague_places(examples, _merged(PLACE_PHRASES, WIDER_PHRASES, own)),
+        "effects": effects_of_words(examples, so_far.things, _said_in_templates()),
+        "spoken_of": _spoken_of(so_far),
+        "riddle_contexts": _riddle_contexts(so_far),
+    }
+
+
+def _merged(*said: dict[str, tuple[str, ...]]) -> dict[str, list[str]]:
+    places = dict.fromkeys(place for each in said for place in each)
+    return {
+        place: list(dict.fromkeys(words for each in said for words in each.get(place, ())))
+        for place in places
+    }
 
 
 def _joined(words: Iterable[str]) -> str:
@@ -107,8 +149,22 @@ def _joined(words: Iterable[str]) -> str:
 @cache
 def vocabulary() -> frozenset[str]:
     """Return every word that a request may have, in lower case."""
-    words = frozenset(word.lower() for text in _texts() for word in _words_of(text))
-    return words | lexicon.harmless_words()
+    return _said_in_templates() | lexicon.harmless_words() | _worked_words()
+
+
+@cache
+def _said_in_templates() -> frozenset[str]:
+    return frozenset(word.lower() for text in _texts() for word in _words_of(text))
+
+
+def _worked_words() -> frozenset[str]:
+    """Return the English words that some worked examples have; the others may be typing errors."""
+    found = Counter(
+        word
+        for example in parsed_examples(*_WORKED)
+        for word in {word.lower() for request in example.requests for word in WORD.findall(request)}
+    )
+    return frozenset(word for word, count in found.items() if count >= _COMMON and word in dictionary())
 
 
 def _texts() -> Iterator[str]:
@@ -118,11 +174,12 @@ def _texts() -> Iterator[str]:
     yield from (pattern.text for speech in SPEECH.values() for pattern in speech.patterns)
     yield from (riddle for riddles in RIDDLES.values() for riddle in riddles)
     yield from (*_voice_lines(), *narration_lines())
-    nouns = (*NOUNS, *NOUN_SYNONYMS)
-    yield from (*nouns, *map(plural, nouns), *COLOURS, *COLOUR_SYNONYMS, *SIZES, *NUMBERS)
+    nouns = (*ALL_NOUNS, *_NOUNS)
+    yield from (*nouns, *map(plural, nouns), *ALL_COLOURS, *COLOUR_SYNONYMS, *WIDER_COLOURS, *SIZES, *NUMBERS)
     yield from (*CATEGORIES, *ADJECTIVES, *NAMES)
-    yield from (*BACKGROUND_OF_NOUN, *BACKGROUND_OF_PHRASE, *CELL_OF, *ROWS, *RELATIONS, *DIRECTIONS)
-    for words in (*PLACE_PHRASES.values(), *PLACE_NOUNS.values(), *SIZE_WORDS.values()):
+    yield from (*ALL_BACKGROUND_OF_NOUN, *ALL_BACKGROUND_OF_PHRASE, *CELL_OF, *ROWS, *RELATIONS, *DIRECTIONS)
+    places = (PLACE_PHRASES, PLACE_NOUNS, WIDER_PHRASES, WIDER_PLACES)
+    for words in (*SIZE_WORDS.values(), *(words for each in places for words in each.values())):
         yield from words
     yield from (*GO_ON, *DESCRIBE, *WORDINGS)
 
@@ -155,7 +212,17 @@ def _spoken_of(language: Language) -> list[tuple[str, bool]]:
     templates = [template for topic in _topics() for template in topic.templates]
     edits = [template for edit in EDITS for template in edit.templates]
     texts = (*_voice_lines(), *templates, *edits)
-    return sorted({language.mention(found) for text in texts for found in language.asked_for.finditer(text)})
+    said = {language.mention(found) for text in texts for found in language.asked_for.finditer(text)}
+    worked = Counter(
+        mention
+        for example in parsed_examples(*_WORKED)
+        for mention in {
+            language.mention(found)
+            for request in example.requests
+            for found in language.asked_for.finditer(request)
+        }
+    )
+    return sorted(said | {mention for mention, count in worked.items() if count >= _COMMON})
 
 
 def _riddle_contexts(language: Language) -> list[str]:

@@ -35,7 +35,7 @@ _HEADING = re.compile(
     re.IGNORECASE,
 )
 _MARK = re.compile(
-    r"(?:^|(?<=[\s;]))(?:(?:step|picture|frame|panel|image) )?\(?([1-9])(?:[.):]| -) +", re.IGNORECASE
+    r"(?:^|(?<=[\s;]))(?:(?:step|picture|frame|panel|image|page) )?\(?([1-9])(?:[.):]| -) +", re.IGNORECASE
 )
 _LINE = re.compile(r"\s*\n\s*(?:[-*•] )?")
 _LOOSE = " .,;!?\n"

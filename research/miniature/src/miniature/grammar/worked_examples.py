@@ -1,4 +1,4 @@
-"""Free-form requests with hand-written plans: `worked/*.txt`.
+"""Free-form requests with hand-written plans: `worked/**/*.txt`.
 
 The voices phrase what the topics cover. People also ask for other things, and these examples show how to
 plan them. They are for training only. A block is a request, or several wordings of it, followed by the
@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from itertools import groupby
 
@@ -43,6 +43,10 @@ class WorkedExample:
 
     def steps(self) -> tuple[Step, ...]:
         """Return the steps; raise `InputError` if a prompt cannot be carried out."""
+        return self._carried_out
+
+    @cached_property
+    def _carried_out(self) -> tuple[Step, ...]:
         return tuple(_steps(self.plan))
 
 
@@ -90,13 +94,19 @@ def _parse_block(block: list[str]) -> WorkedExample:
 @cache
 def worked_examples() -> tuple[WorkedExample, ...]:
     """Return all examples without held-out pairs of kind and colour."""
-    found = [
+    found = parsed_examples("worked", "worked/wider")
+    return tuple(each for each in found if not is_held_out(each.steps()))
+
+
+def parsed_examples(*folders: str) -> list[WorkedExample]:
+    """Return the examples of the text files of some folders, by name."""
+    some = (file for folder in folders for file in files(__package__).joinpath(folder).iterdir())
+    return [
         example
-        for file in sorted(files(__package__).joinpath("worked").iterdir(), key=lambda file: file.name)
+        for file in sorted(some, key=str)
         if file.name.endswith(".txt")
         for example in parse_worked_examples(file.read_text("utf-8"))
     ]
-    return tuple(each for each in found if not is_held_out(each.steps()))
 
 
 def is_held_out(steps: Sequence[Step]) -> bool:

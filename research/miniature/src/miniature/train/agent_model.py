@@ -12,7 +12,12 @@ import torch
 from interleave import ConfigurationError
 from interleave.local.processors import image_text_processor
 from interleave.local.silence import quiet
-from miniature.train.tokenizers import agent_tokenizer
+from miniature.train.tokenizers import (
+    agent_tokenizer,
+    grown_content,
+    words_of_the_examples,
+    words_of_the_world,
+)
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,8 @@ TOY = AgentShape(
     samples=40,
 )
 SHAPES = {"planner": PLANNER, "critic": CRITIC, "agent": CRITIC, "toy": TOY}
+ROWS_OF_WORDS = 32
+"""The vocabulary is a multiple of this."""
 _MERGE_SIZE = 2
 """Patches per side that are merged into one token."""
 
@@ -84,7 +91,7 @@ def agent_config(shape: AgentShape, tokenizer: Any) -> Any:
     half = head // 2
     return Qwen3VLConfig(
         text_config={
-            "vocab_size": (len(tokenizer) + 31) // 32 * 32,
+            "vocab_size": -(-len(tokenizer) // ROWS_OF_WORDS) * ROWS_OF_WORDS,
             "hidden_size": shape.hidden,
             "intermediate_size": shape.feed_forward,
             "num_hidden_layers": shape.layers,
@@ -169,6 +176,33 @@ def grow(model: Path, out: Path, layers: int) -> Path:
     new.generation_config = old.generation_config
     with quiet():
         new.save_pretrained(out)
+    _copy_other_files(model, out)
+    return out
+
+
+def grow_vocabulary(model: Path, out: Path) -> Path:
+    """Write a copy of a model with a token for each frequent word of the world and the worked examples.
+
+    Old tokens keep their numbers. A new one starts as the mean of its old pieces, whose logits it can not
+    exceed: answers stay the same where the question has no such word.
+    """
+    from transformers import AutoModelForImageTextToText, AutoTokenizer
+
+    check_model_folder(model)
+    with quiet():
+        grown = AutoModelForImageTextToText.from_pretrained(model, dtype=torch.float32)
+        tokenizer = AutoTokenizer.from_pretrained(model, local_files_only=True)
+    words = dict.fromkeys((*words_of_the_world(), *words_of_the_examples()))
+    content, pieces_of = grown_content(tokenizer, words)
+    size = (max(pieces_of, default=len(tokenizer) - 1) // ROWS_OF_WORDS + 1) * ROWS_OF_WORDS
+    grown.resize_token_embeddings(size, mean_resizing=False)
+    embeddings = grown.get_input_embeddings().weight
+    with torch.no_grad():
+        for number, pieces in pieces_of.items():
+            embeddings[number] = embeddings[pieces].mean(dim=0)
+    with quiet():
+        grown.save_pretrained(out)
+    (out / "tokenizer.json").write_text(content, "utf-8")
     _copy_other_files(model, out)
     return out
 

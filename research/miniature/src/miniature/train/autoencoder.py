@@ -10,13 +10,21 @@ import torch
 from interleave_mini.bench.splits import is_held_out_pair
 from interleave_mini.reader import Reader
 from interleave_mini.reader.scores import shows
-from interleave_mini.world.drawing import ATLAS_SIZE, THINGS, TorchPainter, scene_of
-from interleave_mini.world.kinds import BACKGROUNDS
-from interleave_mini.world.scene import CELLS, GRID
+from interleave_mini.world.drawing import (
+    ATLAS_SIZE,
+    RELATIONS,
+    THINGS,
+    TorchPainter,
+    scene_of,
+)
+from interleave_mini.world.scene import CELLS, GRID, Size
+from interleave_mini.world.wider import ALL_BACKGROUNDS
 from miniature.train.training_loop import Log, TimedSchedule, WeightAverage, learning_rate
 
 LATENT_NOISE = 0.06
 """Noise on latents in decoder training, in units of their spread, as the flow is never exact."""
+LOADED_SHARE = 0.5
+"""Share of the things that carry another."""
 THING_WEIGHT = 4.0
 OUTLINE_WEIGHT = 5.0
 """Weight for the fine lines of backgrounds, which are faint and would blur."""
@@ -38,20 +46,39 @@ class RandomScenes:
 
     def __init__(self, device: Any, seed: int = 0) -> None:
         self.device = torch.device(device)
-        rows = [row for row, thing in enumerate(THINGS, start=1) if not is_held_out_pair(thing)]
-        self.rows = torch.tensor(rows, device=self.device)
+        seen = {row: thing for row, thing in enumerate(THINGS, start=1) if not is_held_out_pair(thing)}
+        self.rows = torch.tensor([*seen], device=self.device)
+        small = [row for row, thing in seen.items() if thing.size is Size.SMALL]
+        self.small = torch.tensor(small, device=self.device)
+        large = {row: thing.noun for row, thing in seen.items() if thing.size is Size.LARGE}
+        self.carriers = [
+            torch.tensor(
+                [row for row, noun in large.items() if relation.is_possible_with(noun)], device=self.device
+            )
+            for relation in RELATIONS
+        ]
         self.random = torch.Generator(self.device).manual_seed(seed)
 
     def codes(self, count: int, *, filled: float = 0.5) -> torch.Tensor:
         shape = (count, CELLS)
         things = self.rows[self._below(len(self.rows), shape)]
-        things = things * (torch.rand(shape, generator=self.random, device=self.device) < filled)
+        things = things * self._chance(shape, filled)
+        loads = torch.zeros_like(things)
+        for number, carriers in enumerate(self.carriers):
+            chosen = self._chance(shape, filled * LOADED_SHARE / len(RELATIONS))
+            things = torch.where(chosen, carriers[self._below(len(carriers), shape)], things)
+            code = self.small[self._below(len(self.small), shape)] * len(RELATIONS) + number
+            loads = torch.where(chosen, code, loads)
         hands = 1 + len(THINGS) + self._below(ATLAS_SIZE - 1 - len(THINGS), (count,))
-        has_hand = torch.rand(count, generator=self.random, device=self.device) < 0.06
+        has_hand = self._chance((count,), 0.06)
         column = self._below(GRID, (count,))
         picked = torch.arange(count, device=self.device)[has_hand]
         things[picked, column[has_hand]] = hands[has_hand]
-        return torch.cat([self._below(len(BACKGROUNDS), (count, 1)), things], dim=1)
+        loads[picked, column[has_hand]] = 0
+        return torch.cat([self._below(len(ALL_BACKGROUNDS), (count, 1)), things, loads], dim=1)
+
+    def _chance(self, shape: tuple[int, ...], share: float) -> torch.Tensor:
+        return torch.rand(shape, generator=self.random, device=self.device) < share
 
     def _below(self, limit: int, shape: tuple[int, ...]) -> torch.Tensor:
         return torch.randint(0, limit, shape, generator=self.random, device=self.device)

@@ -20,6 +20,7 @@ from interleave_mini.reader import Reader
 from interleave_mini.reader.scores import ACCEPTED, faults_in, shows
 from interleave_mini.world.backgrounds import SIDE
 from interleave_mini.world.drawing import TorchPainter, scene_codes
+from interleave_mini.world.scene import Scene
 from miniature.train.autoencoder import LatentSpace
 from miniature.train.examples import Example
 from miniature.train.flow import Flow, encode_prompts
@@ -126,6 +127,11 @@ def _draw(
     return befores, flow.draw(tokens.to(flow.device), sources, seed, group[0].steps)
 
 
+def _expected(step: Example) -> tuple[Scene, ...]:
+    """Return what an image probably shows."""
+    return (step.after, step.before) if step.before else (step.after,)
+
+
 class _Kept:
     """Images kept as exercises."""
 
@@ -137,7 +143,7 @@ class _Kept:
         self.exercises: list[Exercise] = []
 
     def add(self, group: Sequence[_Asked], befores: Any, afters: Any, reader: Reader) -> None:
-        readings = reader.read_many(afters)
+        readings = reader.read_many(afters, [_expected(each.step) for each in group])
         is_right = [shows(found, each.step.after) for found, each in zip(readings, group, strict=True)]
         self.drawn += len(group)
         for place, (each, found) in enumerate(zip(group, readings, strict=True)):

@@ -19,6 +19,7 @@ from PIL import Image
 
 from interleave_mini.bench.random_scenes import MAX_THINGS, random_operations, random_scene
 from interleave_mini.bench.splits import HELD_OUT_PAIRS
+from interleave_mini.bench.wider_scenes import wider_operations, wider_scene
 from interleave_mini.intervals import Estimate, estimate
 from interleave_mini.language.prompts import edit_prompt, scene_prompt
 from interleave_mini.reader import Reader, Reading
@@ -27,6 +28,7 @@ from interleave_mini.world.drawing import draw_many
 from interleave_mini.world.kinds import BACKGROUNDS, KINDS
 from interleave_mini.world.operations import Operation, apply_all
 from interleave_mini.world.scene import MIDDLE, Scene, Thing
+from miniature.train.examples import OperationMaker, SceneMaker
 from miniature.train.flow import Flow, encode_prompts
 
 CHAIN = 10
@@ -65,7 +67,13 @@ def evaluate(draw: DrawFunction, reader: Reader, *, count: int, seed: int = 0) -
         prompts = [scene_prompt(scene) for scene in scenes]
         results[f"text, {things} things"] = right(draw, reader, prompts, (), scenes, seed)
     results["text, unseen pair"] = _unseen(draw, reader, rng, count, seed)
-    results |= _edits(draw, reader, rng, count, seed)
+    results |= _edits(draw, reader, rng, count, seed, random_scene, random_operations)
+    wider = _edits(draw, reader, rng, count, seed, wider_scene, wider_operations)
+    results |= {f"wider world, {name}": found for name, found in wider.items()}
+    for things in (1, 3, 5):
+        scenes = [wider_scene(rng, things) for _ in range(count)]
+        prompts = [scene_prompt(scene) for scene in scenes]
+        results[f"wider world, text, {things} things"] = right(draw, reader, prompts, (), scenes, seed)
     results["edit, two pictures"] = _with_earlier(draw, reader, rng, count, seed)
     results |= _chains(draw, reader, rng, max(1, count // 2), seed)
     return {name: estimate([float(one) for one in ones]) for name, ones in results.items()}
@@ -81,17 +89,25 @@ def _unseen(draw: DrawFunction, reader: Reader, rng: Random, count: int, seed: i
     return right(draw, reader, [scene_prompt(scene) for scene in scenes], (), scenes, seed)
 
 
-def _edits(draw: DrawFunction, reader: Reader, rng: Random, count: int, seed: int) -> dict[str, list[bool]]:
+def _edits(
+    draw: DrawFunction,
+    reader: Reader,
+    rng: Random,
+    count: int,
+    seed: int,
+    scene_of: SceneMaker,
+    operations_in: OperationMaker,
+) -> dict[str, list[bool]]:
     groups: dict[str, list[tuple[Scene, tuple[Operation, ...]]]] = {}
     wanted = 12
     for _ in range(count * 400):
-        scene = random_scene(rng)
-        operations = random_operations(scene, rng)
+        scene = scene_of(rng)
+        operations = operations_in(scene, rng)
         if operations and len(operations) == 1:
             group = groups.setdefault(type(operations[0]).__name__.lower(), [])
             if len(group) < count:
                 group.append((scene, operations))
-        if len(groups) >= wanted - 1 and all(len(group) == count for group in groups.values()):
+        if sum(len(group) == count for group in groups.values()) >= wanted - 1:
             break
     results: dict[str, list[bool]] = {"edit, all, short": [], "edit, all, exact": []}
     for name, group in sorted(groups.items()):
@@ -162,14 +178,14 @@ class QuickEval:
     draw: DrawFunction
     reader: Reader
     folder: Path
-    images: int = 96
+    images: int = 48
     numbers: counter[int] = field(default_factory=counter)
 
     def __call__(self) -> dict[str, float]:
         """Return the shares of strictly correct images: from text, by short edits, by exact edits."""
         rng = Random("glance")
-        scenes = [random_scene(rng, 3) for _ in range(self.images)]
-        steps = [random_operations(scene, rng) or () for scene in scenes]
+        scenes = [wider_scene(rng, 3) for _ in range(self.images)]
+        steps = [wider_operations(scene, rng) or () for scene in scenes]
         after = [apply_all(done, scene) for done, scene in zip(steps, scenes, strict=True)]
         before = draw_many(scenes)
         short, exact = (

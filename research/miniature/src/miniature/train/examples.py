@@ -5,12 +5,14 @@ They are sampled on the fly from a seed, without held-out pairs of kind and colo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
 from interleave_mini.bench.random_scenes import MAX_THINGS, random_operations, random_scene
 from interleave_mini.bench.splits import has_held_out_pair
+from interleave_mini.bench.tasks import Step
+from interleave_mini.bench.wider_scenes import wider_operations, wider_scene
 from interleave_mini.language.prompts import edit_prompt, scene_prompt
 from interleave_mini.world.operations import (
     Operation,
@@ -18,15 +20,22 @@ from interleave_mini.world.operations import (
 )
 from interleave_mini.world.scene import Scene
 from miniature.grammar.tasks import sample_training_task
+from miniature.train.composed_requests import planned_steps
 
 FROM_NOTHING = 0.35
-FROM_TASKS = 0.45
+FROM_TASKS, FROM_WORKED, FROM_WIDER_WORLD = 0.15, 0.35, 0.4
+"""Shares of steps of the grammar's requests, of worked examples and composed requests, and of random scenes
+of the whole world; the others are random, and of the world that the grammar's requests are about."""
 TASKS = ("story", "story", "story", "edit", "plain")
 """Suites whose steps are examples; one named three times is three times as frequent."""
 IN_SHORT, IN_OTHER_WORDS = 0.45, 0.35
 """Shares of prompts in the planner's words and in varied words; the others are exact, the easiest."""
 WITH_EARLIER = 0.12
 """Share of edits with an earlier image as a second source, as with `--sources history`."""
+
+
+SceneMaker = Callable[[Random], Scene]
+OperationMaker = Callable[[Scene, Random], tuple[Operation, ...] | None]
 
 
 @dataclass(frozen=True)
@@ -48,38 +57,42 @@ class Example:
 def sample_example(rng: Random) -> Example:
     """Return a random example."""
     while True:
-        made = _from_task(rng) if rng.random() < FROM_TASKS else _at_random(rng)
+        chance = rng.random()
+        if chance < FROM_TASKS:
+            task = sample_training_task(rng.choice(TASKS), rng)
+            made: Example | None = _from_steps(task.steps, rng)
+        elif chance < FROM_TASKS + FROM_WORKED:
+            made = _from_steps(planned_steps(rng), rng)
+        elif chance < FROM_TASKS + FROM_WORKED + FROM_WIDER_WORLD:
+            made = _at_random(rng, wider_scene, wider_operations)
+        else:
+            made = _at_random(rng, random_scene, random_operations)
         if made is not None and not has_held_out_pair(made.after):
             return made
 
 
-def _at_random(rng: Random) -> Example | None:
-    scene = random_scene(rng)
+def _at_random(rng: Random, scene_of: SceneMaker, operations_in: OperationMaker) -> Example | None:
+    scene = scene_of(rng)
     if rng.random() < FROM_NOTHING:
         return Example(_describe(scene, rng), None, scene)
-    operations = random_operations(scene, rng)
+    operations = operations_in(scene, rng)
     if operations is None:
         return None
-    return Example(_ask(operations, scene, rng), scene, apply_all(operations, scene), _earlier(scene, rng))
+    earlier = None
+    if rng.random() < WITH_EARLIER:
+        earlier = apply_all(operations_in(scene, rng) or (), scene)
+    return Example(_ask(operations, scene, rng), scene, apply_all(operations, scene), earlier)
 
 
-def _from_task(rng: Random) -> Example:
-    """Return a step of a training request, as the planner or the critic would prompt it."""
-    task = sample_training_task(rng.choice(TASKS), rng)
-    number = rng.randrange(len(task.steps))
-    step = task.steps[number]
+def _from_steps(steps: Sequence[Step], rng: Random) -> Example:
+    """Return a step of a plan, as the planner or the critic would prompt it."""
+    number = rng.randrange(len(steps))
+    step = steps[number]
     if step.before is None:
         return Example(_describe(step.scene, rng), None, step.scene)
     has_earlier = number >= 2 and rng.random() < WITH_EARLIER
-    earlier = task.steps[number - 2].scene if has_earlier else None
+    earlier = steps[number - 2].scene if has_earlier else None
     return Example(_ask(step.operations, step.before, rng), step.before, step.scene, earlier)
-
-
-def _earlier(scene: Scene, rng: Random) -> Scene | None:
-    """Return an earlier scene as a second source; `None` for most edits."""
-    if rng.random() >= WITH_EARLIER:
-        return None
-    return apply_all(random_operations(scene, rng) or (), scene)
 
 
 def _describe(scene: Scene, rng: Random) -> str:
@@ -93,6 +106,6 @@ def _ask(operations: tuple[Operation, ...], scene: Scene, rng: Random) -> str:
 def _in_some_way(scene: Scene, rng: Random, say: Callable[..., str]) -> str:
     """Word a prompt as the planner does, in varied words, or exactly if it is short enough."""
     chance = rng.random()
-    if chance < IN_SHORT or len(scene.things) > MAX_THINGS:
+    if chance < IN_SHORT or len(scene.everything) > MAX_THINGS:
         return say()
     return say(rng=rng) if chance < IN_SHORT + IN_OTHER_WORDS else say(exact=True)

@@ -32,7 +32,7 @@ from miniature.train.generator_model import (
     load_parts,
     save_pipeline,
 )
-from miniature.train.tokenizers import generator_tokenizer
+from miniature.train.tokenizers import generator_tokenizer, grown_tokenizer, words_of_the_world
 from miniature.train.training_loop import Log, TimedSchedule
 
 ENCODED = 96
@@ -55,7 +55,9 @@ class GeneratorTraining:
     evaluate: int = 200
     """Images per category in the final evaluation."""
     start: Path | None = None
-    """Pipeline to start from: its weights, its tokenizer and its unchanged VAE."""
+    """Pipeline to start from: its weights, and its tokenizer with tokens for new words of the world."""
+    tune_vae: float = 0.0
+    """Minutes to train the VAE of `start` further."""
     vae: VaeTraining = field(default_factory=VaeTraining)
     flow: FlowTraining = field(default_factory=FlowTraining)
 
@@ -73,7 +75,7 @@ def train_generator(settings: GeneratorTraining) -> dict[str, Estimate]:
     painter = TorchPainter(device)
     reader = Reader(device)
     vae, text_encoder, tokenizer, transformer = (
-        load_parts(settings.start, device)
+        _started_parts(settings, settings.start, painter, reader, log)
         if settings.start
         else _fresh_parts(settings, shape, painter, reader, log)
     )
@@ -89,12 +91,12 @@ def train_generator(settings: GeneratorTraining) -> dict[str, Estimate]:
         quick_eval = QuickEval(draw_function(flow, tokenizer), reader, settings.out / "samples")
         average = train_flow(flow, examples, painter, schedule, log, flow_settings, state, quick_eval)
         average.swap()
-        if not schedule.is_over:
-            return {}
     text_encoder.eval()
     transformer.eval()
     pipeline = build_pipeline(vae, text_encoder, tokenizer, transformer)
     save_pipeline(pipeline, shape, settings.out / "pipeline")
+    if not schedule.is_over:
+        return {}
     found = evaluate(draw_function(flow, tokenizer), reader, count=settings.evaluate, seed=settings.seed)
     for name, share in found.items():
         log.write(stage="evaluation", what=name, **share.model_dump())
@@ -108,19 +110,36 @@ def _fresh_parts(
 ) -> tuple[Any, Any, Any, Any]:
     """Return the parts, untrained except for the VAE."""
     tokenizer, device = generator_tokenizer(), painter.device
-    vae = _vae_stage(settings, shape, painter, reader, log)
+    vae = _vae_stage(settings, build_vae(shape), painter, reader, log)
     text_encoder = build_text_encoder(shape, len(tokenizer)).to(device)
     return vae, text_encoder, tokenizer, build_transformer(shape).to(device)
 
 
+def _started_parts(
+    settings: GeneratorTraining, start: Path, painter: TorchPainter, reader: Reader, log: Log
+) -> tuple[Any, Any, Any, Any]:
+    """Return the parts of a trained pipeline, with a token for every word of the world."""
+    vae, text_encoder, tokenizer, transformer = load_parts(start, str(painter.device))
+    if settings.tune_vae:
+        tuned = replace(settings, vae_minutes=settings.tune_vae)
+        vae = _vae_stage(tuned, vae, painter, reader, log)
+    tokenizer, pieces_of = grown_tokenizer(tokenizer, words_of_the_world())
+    text_encoder.resize_token_embeddings(len(tokenizer), pad_to_multiple_of=64, mean_resizing=False)
+    embeddings = text_encoder.get_input_embeddings().weight
+    with torch.no_grad():
+        for number, pieces in pieces_of.items():
+            embeddings[number] = embeddings[pieces].mean(dim=0)
+    return vae, text_encoder, tokenizer, transformer
+
+
 def _vae_stage(
-    settings: GeneratorTraining, shape: Any, painter: TorchPainter, reader: Reader, log: Log
+    settings: GeneratorTraining, untrained: Any, painter: TorchPainter, reader: Reader, log: Log
 ) -> Any:
     from diffusers import AutoencoderKLFlux2
 
     folder, spent = settings.out / "vae", settings.out / "vae.json"
     is_there = (folder / "config.json").exists()
-    vae = AutoencoderKLFlux2.from_pretrained(folder) if is_there else build_vae(shape)
+    vae = AutoencoderKLFlux2.from_pretrained(folder) if is_there else untrained
     before = json.loads(spent.read_bytes())["seconds"] if is_there and spent.exists() else 0.0
     schedule = TimedSchedule(settings.vae_minutes, spent=before)
     if is_there and (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from random import Random
 
 from interleave_mini.world.kinds import COLOURS, KINDS
@@ -54,7 +54,12 @@ def _nouns(text: str, answer: str) -> list[str]:
 
 def has_word(text: str, *words: str) -> bool:
     """Return whether a text has one of these words, ignoring case."""
-    return re.search(rf"\b(?:{'|'.join(map(re.escape, words))})\b", text, re.IGNORECASE) is not None
+    return _any_of(words).search(text) is not None
+
+
+@lru_cache(maxsize=8192)  # there are more of them than the cache of the module `re` holds
+def _any_of(words: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})\b", re.IGNORECASE)
 
 
 def exchanged_words(text: str, others: Mapping[str, str]) -> str:

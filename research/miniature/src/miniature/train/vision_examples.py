@@ -3,7 +3,8 @@
 look: describe an image. compare: say what changed between two. check: does an image match a description?
 verdict: a critic's whole reply about a step, with a better prompt if the image is wrong. audit: the same
 about a finished image and everything that it should show. plan-SUITE: plan a request of that suite.
-plan-worked: plan one of the hand-written examples. again: plan again, given what the first plan lacks.
+plan-worked: plan one of the hand-written examples. plan-frames: plan a request composed from a verb and
+things that fit it. again: plan again, given what the first plan lacks.
 plan-robot: the sub-tasks to a goal of the gripper. done: has a sub-task been carried out, and if not, what is
 left to do? segment: describe the changes between consecutive shots of an episode. Exercises are sampled on
 the fly from a seed, from the training split only: without held-out pairs of kind and colour, voices and
@@ -19,14 +20,16 @@ from random import Random
 
 from interleave import ConfigurationError, InputError, Outcome, Verdict
 from interleave.plugin import agents, did_you_mean
-from interleave_mini.bench.random_scenes import random_operations, random_scene
+from interleave_mini.bench.random_scenes import random_scene
 from interleave_mini.bench.splits import has_held_out_pair
 from interleave_mini.bench.tasks import ROBOT, SUITES, Step, Task
+from interleave_mini.bench.wider_scenes import wider_operations, wider_scene
 from interleave_mini.language.prompts import scene_prompt
 from interleave_mini.language.references import Style
 from interleave_mini.language.sentences import say_all
 from interleave_mini.language.words import NUMBERS
 from interleave_mini.oracle import refine_prompt
+from interleave_mini.plan_audit import plan_question
 from interleave_mini.plan_check import COUNTED, KIND_OF, has_unwanted, leaves_out
 from interleave_mini.reader.scores import ACCEPTED, describe_faults
 from interleave_mini.robots.episodes import Episode, described_shots, reached_at, record, what_is_seen
@@ -39,14 +42,24 @@ from interleave_mini.world.operations import apply_all, changes
 from interleave_mini.world.scene import GRID, Gripper, Scene
 from miniature.grammar.negations import with_negation
 from miniature.grammar.tasks import DESCRIBE, sample_training_task
+from miniature.train.composed_requests import planned_steps, sample_composed_request
 from miniature.train.examples import Example, sample_example
 from miniature.train.new_words import has_word, with_new_words
 from miniature.train.retold_examples import sample_worked_example
 from miniature.train.typos import with_other_words, with_typo
+from miniature.train.wider_requests import sample_wider_request
+from miniature.train.wrong_plans import wrong_plan
 
 SEEING = ("look", "compare", "check", "verdict", "audit", "done")
-PLANNING = (*(f"plan-{suite}" for suite in (*SUITES, ROBOT)), "plan-worked", "again", "segment")
-EXERCISES = (*SEEING, *PLANNING)
+PLANNING = (
+    *(f"plan-{suite}" for suite in (*SUITES, ROBOT)),
+    "plan-worked",
+    "plan-wider",
+    "plan-frames",
+    "again",
+    "segment",
+)
+EXERCISES = (*SEEING, *PLANNING, "audit-plan")
 FROM_STORIES = 0.35
 MISTYPED, OTHER_WORDS, NEGATED = 0.05, 0.25, 0.06
 NEW_WORDS = 0.15
@@ -55,8 +68,17 @@ IMAGES = 0.2
 FIRST_ASKED = ("pictures", "arranging and counting")
 UNCHANGED = 0.12
 RIGHT = 0.4
-FROM_PLANS = 0.7
-"""Share of edits that are steps of plans, in scenes with distractors and look-alikes."""
+FROM_WORKED, FROM_PLANS = 0.45, 0.25
+"""Shares of edits that are steps of worked examples, and of other plans, in scenes with distractors and
+look-alikes."""
+WORKED_SCENES, WIDER_SCENES = 0.35, 0.35
+"""Shares of single scenes that are those of worked examples, and random ones of the whole world."""
+PLAIN_WISHES = 0.7
+"""Share of plain requests in the exercise plan-wider; the others are worked examples."""
+WRONG_PLANS = 0.4
+JUDGED_WORKED, JUDGED_COMPOSED, JUDGED_STORIES = 0.3, 0.4, 0.15
+"""Shares of judged plans that are those of worked examples, of composed requests and of stories; the others
+are of plain ones."""
 DRAWN_AGAIN = 0.4
 """Share of verdicts on images drawn from a refined prompt."""
 ACCEPTED_SHARE = 0.6
@@ -109,9 +131,11 @@ class Exercise:
 
 
 def exercises_named(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names; raise `ConfigurationError` for an unknown exercise."""
-    chosen = tuple(name.strip() for name in names)
-    for name in chosen:
+    """Return the names, “look×2” as two of them; raise `ConfigurationError` for an unknown exercise."""
+    chosen: tuple[str, ...] = ()
+    for each in names:
+        name, _, times = each.strip().partition("×")
+        chosen += (name,) * (int(times) if times.isdecimal() else 1)
         if name not in EXERCISES:
             raise ConfigurationError(f"no exercise named {name!r}. {did_you_mean(name, EXERCISES)}")
     return chosen
@@ -179,15 +203,48 @@ def _audit(rng: Random) -> Exercise:
     return Exercise("audit", (verdict_question(whole.prompt, whole.prompt), None, shown), answer)
 
 
+def _audit_plan(rng: Random) -> Exercise | None:
+    """Return an exercise about a plan as text: does it fit its request?"""
+    task = _planned(rng)
+    request = str(_as_asked(task, rng)[1])
+    if rng.random() >= WRONG_PLANS:
+        right = Verdict(outcome=Outcome.ACCEPTED, reasoning=ACCEPTED)
+        question = plan_question(request, [step.prompt for step in task.steps])
+        return Exercise("audit-plan", (question,), agents.render_verdict(right))
+    wrong = wrong_plan(request, task.steps, _planned(rng).steps, rng)
+    if wrong is None:
+        return None
+    verdict = Verdict(outcome=Outcome.REJECTED, reasoning=wrong.reasoning, refined_prompt=wrong.right)
+    return Exercise("audit-plan", (plan_question(request, wrong.prompts),), agents.render_verdict(verdict))
+
+
+def _planned(rng: Random) -> Task:
+    """Return a request in text alone, with its plan."""
+    chance = rng.random()
+    if chance < JUDGED_WORKED:
+        return _task_of(*sample_worked_example(rng))
+    if chance < JUDGED_WORKED + JUDGED_COMPOSED:
+        return _task_of(*sample_composed_request(rng))
+    while chance < JUDGED_WORKED + JUDGED_COMPOSED + JUDGED_STORIES:
+        task = sample_training_task("story", rng)
+        if task.parts == (task.text,):
+            return task
+    return _task_of("own steps", *sample_wider_request(rng))
+
+
 def sample_step(rng: Random) -> tuple[Example, tuple[Scene, ...]]:
     """Return a plan step of the training split with the scenes of the others, or a random example."""
-    if rng.random() >= FROM_PLANS:
+    chance = rng.random()
+    if chance >= FROM_WORKED + FROM_PLANS:
         example = sample_example(rng)
         return Example(example.prompt, example.before, example.after), ()
-    task = sample_training_task(rng.choice(JUDGED_SUITES), rng)
-    step = rng.choice(task.steps)
-    before = task.steps[0].before
-    scenes = (*((before,) if before else ()), *(each.scene for each in task.steps))
+    steps = (
+        planned_steps(rng)
+        if chance < FROM_WORKED
+        else sample_training_task(rng.choice(JUDGED_SUITES), rng).steps
+    )
+    step, before = rng.choice(steps), steps[0].before
+    scenes = (*((before,) if before else ()), *(each.scene for each in steps))
     return Example(step.prompt, step.before, step.scene), scenes
 
 
@@ -222,8 +279,21 @@ def _planning(suite: str) -> Callable[[Random], Exercise]:
 
 
 def _worked(rng: Random) -> Exercise:
-    topic, text, steps = sample_worked_example(rng)
-    return _to_plan("plan-worked", Task("story", "worked examples", topic, text, (text,), steps), rng)
+    return _to_plan("plan-worked", _task_of(*sample_worked_example(rng)), rng)
+
+
+def _composed(rng: Random) -> Exercise:
+    return _to_plan("plan-frames", _task_of(*sample_composed_request(rng)), rng)
+
+
+def _wider(rng: Random) -> Exercise:
+    if rng.random() >= PLAIN_WISHES:
+        return _to_plan("plan-wider", _task_of(*sample_worked_example(rng)), rng)
+    return _to_plan("plan-wider", _task_of("own steps", *sample_wider_request(rng)), rng)
+
+
+def _task_of(topic: str, text: str, steps: tuple[Step, ...]) -> Task:
+    return Task("story", "worked examples", topic, text, (text,), steps)
 
 
 def _to_plan(name: str, task: Task, rng: Random) -> Exercise:
@@ -383,7 +453,12 @@ def _as_asked(task: Task, rng: Random) -> tuple[Scene | str, ...]:
 
 
 def _scene(rng: Random) -> Scene:
-    """Return a random scene, or one of a story of the training split."""
+    """Return a scene of a worked example, one of the whole world, one of a story, or a random one."""
+    chance = rng.random()
+    if chance < WORKED_SCENES:
+        return rng.choice(planned_steps(rng)).scene
+    if chance < WORKED_SCENES + WIDER_SCENES:
+        return wider_scene(rng)
     if rng.random() < FROM_STORIES:
         return rng.choice(sample_training_task("story", rng).steps).scene
     return random_scene(rng)
@@ -393,7 +468,7 @@ def _changed_scene(scene: Scene, rng: Random, before: Scene | None = None) -> Sc
     """Return a scene that differs from this one by a mistake or an operation."""
     if rng.random() < (0.5 if before is None else 0.8):
         return with_mistake(scene, rng, before)
-    operations = random_operations(scene, rng)
+    operations = wider_operations(scene, rng)
     return apply_all(operations, scene) if operations else with_mistake(scene, rng, before)
 
 
@@ -406,6 +481,9 @@ _MAKERS: Mapping[str, Callable[[Random], Exercise | None]] = {
     "done": _done,
     **{f"plan-{suite}": _planning(suite) for suite in (*SUITES, ROBOT)},
     "plan-worked": _worked,
+    "plan-wider": _wider,
+    "plan-frames": _composed,
+    "audit-plan": _audit_plan,
     "again": _again,
     "segment": _segment,
 }

@@ -29,11 +29,21 @@ from interleave.local.qwen3_vl.unmasked_attention import unmasked_attention
 from interleave.local.silence import quiet
 from interleave_mini.reader.scores import ACCEPTED
 from interleave_mini.world.backgrounds import SIDE
-from interleave_mini.world.drawing import ATLAS_SIZE, HAND_CODES, MARGIN, SCENE_CODES, Codes, TorchPainter
-from interleave_mini.world.kinds import BACKGROUNDS
+from interleave_mini.world.drawing import (
+    ATLAS_SIZE,
+    HAND_CODES,
+    LOAD_CODES,
+    MARGIN,
+    RELATIONS,
+    SCENE_CODES,
+    THINGS,
+    Codes,
+    TorchPainter,
+)
 from interleave_mini.world.motion import Shot, shot_codes
-from interleave_mini.world.scene import GRID
+from interleave_mini.world.scene import GRID, Size
 from interleave_mini.world.sprites import CELL
+from interleave_mini.world.wider import ALL_BACKGROUNDS, ALL_COLOURS, ALL_NOUNS
 from miniature.train.agent_model import check_model_folder
 from miniature.train.autoencoder import LatentSpace
 from miniature.train.drawn_images import DRAWN, make_drawn_images
@@ -50,7 +60,7 @@ LATENT_NOISE = 0.1
 CLIP = 1.0
 SORTED_TOGETHER = 4
 """Batches sorted by length together, to reduce padding."""
-VERDICT_TOKENS = {"check": 0, "verdict": 1, "audit": 1, "done": 1, DRAWN: 1}
+VERDICT_TOKENS = {"check": 0, "verdict": 1, "audit": 1, "audit-plan": 1, "done": 1, DRAWN: 1}
 """Exercises with a verdict, and the index of the answer token that accepts or rejects."""
 DRAWN_SHARE = 0.15
 """Share of batches about images drawn by the generator, if there are any."""
@@ -91,7 +101,7 @@ class Batch:
     positions: Any
     """Position of every token in time, height and width, 3 × rows × tokens."""
     codes: Any
-    """Codes of shots, images × thirteen, in the order of the questions; a white canvas has a negative first
+    """Codes of shots, one row per image, in the order of the questions; a white canvas has a negative first
     value."""
     places: Any = ()
     """Indices of images drawn by the generator, instead of codes."""
@@ -283,17 +293,43 @@ class VisionPretrainer:
         return images.contiguous()
 
 
+GRIPPER_NOUN = 1 + len(ALL_NOUNS)
+LABEL_SIZES = (2 + len(ALL_NOUNS), 1 + len(ALL_COLOURS), len(Size))
+"""Numbers of labels of a row of the atlas: nouns with “empty” and “gripper”, colours with “none”, sizes."""
+_OF_LOADS = (*LABEL_SIZES[:2], 1 + len(RELATIONS))
+HEAD_SIZES = (*LABEL_SIZES, *_OF_LOADS, len(ALL_BACKGROUNDS))
+"""Numbers of labels of a token: those of the thing in its cell, noun, colour and relation of what that
+carries, and the background."""
+
+
+def labels_of_rows() -> np.ndarray[Any, Any]:
+    """Return noun, colour and size for every row of the atlas."""
+    nouns, colours, sizes = (
+        {each: place for place, each in enumerate(some)} for some in (ALL_NOUNS, ALL_COLOURS, Size)
+    )
+    labels = np.zeros((ATLAS_SIZE, len(LABEL_SIZES)), np.int64)
+    labels[1 : 1 + len(THINGS)] = [
+        (1 + nouns[thing.noun], 1 + colours[thing.colour], sizes[thing.size]) for thing in THINGS
+    ]
+    grippers = labels[1 + len(THINGS) :]
+    grippers[:, 0] = GRIPPER_NOUN
+    grippers[:, 1] = np.arange(len(grippers))  # the empty one comes first
+    return labels
+
+
 class AuxHead:
     """A linear head on a vision tower: each token predicts the content of its cell, all the background.
 
     One sentence for a whole image trains a vision tower slowly; a label for every token trains it much
-    faster. The head is discarded afterwards.
+    faster. There are too many things for a label each, so noun, colour, size and what is carried have their
+    own. The head is discarded afterwards.
     """
 
     def __init__(self, tower: Any, device: Any) -> None:
-        self.head = torch.nn.Linear(tower.config.out_hidden_size, ATLAS_SIZE + len(BACKGROUNDS)).to(device)
+        self.head = torch.nn.Linear(tower.config.out_hidden_size, sum(HEAD_SIZES)).to(device)
         across = SIDE // tower.config.patch_size // tower.config.spatial_merge_size
         self.cells = torch.tensor(cells_of_tokens(across), device=device)
+        self.labels = torch.from_numpy(labels_of_rows()).to(device)
         self.seen: torch.Tensor | None = None
         self._hook = tower.register_forward_hook(self._record)
 
@@ -305,13 +341,23 @@ class AuxHead:
         if self.seen is None:
             raise RuntimeError("the vision tower has not run")
         tokens, self.seen = self.seen.view(len(codes), len(self.cells), -1), None
-        correct = self.head(tokens.float())
+        *of_cells, background = self.head(tokens.float()).split(HEAD_SIZES, dim=-1)
         cross_entropy = torch.nn.functional.cross_entropy
-        things = cross_entropy(correct[..., :ATLAS_SIZE].flatten(0, 1), codes[:, 1 + self.cells].flatten())
+        things = sum(
+            cross_entropy(said.flatten(0, 1), wanted.flatten())
+            for said, wanted in zip(of_cells, self._labels(codes).unbind(dim=-1), strict=True)
+        )
         backgrounds = cross_entropy(
-            correct[..., ATLAS_SIZE:].mean(dim=1), codes[:, 0], ignore_index=IGNORED, reduction="sum"
+            background.mean(dim=1), codes[:, 0], ignore_index=IGNORED, reduction="sum"
         )
         return things + backgrounds / len(codes)
+
+    def _labels(self, codes: torch.Tensor) -> torch.Tensor:
+        """Return the labels of every token but the background: images × tokens × kinds of labels."""
+        loads = codes[:, LOAD_CODES + self.cells]
+        relation = torch.where(loads > 0, 1 + loads % len(RELATIONS), 0)[..., None]
+        of_load = self.labels[loads // len(RELATIONS)][..., :2]
+        return torch.cat([self.labels[codes[:, 1 + self.cells]], of_load, relation], dim=-1)
 
     def close(self) -> None:
         """Remove the hook from the tower."""

@@ -25,6 +25,7 @@ from interleave_mini.world.operations import (
     Impossible,
     Operation,
     apply_all,
+    stage_after,
     thing_at,
 )
 from interleave_mini.world.scene import CELLS, Scene, Size, Thing
@@ -185,7 +186,7 @@ def _random_given(scene: Scene, rng: Random) -> Given:
 def one_stage(kinds: tuple[str, ...], step: int) -> Consequence:
     def happens(scene: Scene, given: Given) -> tuple[Operation, ...]:
         thing = of_kind(scene, given.ref, kinds)
-        return (ChangeState(given.ref, thing.state + step),)
+        return (ChangeState(given.ref, stage_after(thing, step)),)
 
     return happens
 

@@ -36,9 +36,11 @@ from interleave_mini.world.operations import (
     Replace,
     Resize,
     Swap,
+    stage_after,
     thing_at,
 )
 from interleave_mini.world.scene import CELLS, Scene, Size, Thing
+from interleave_mini.world.wider import ALL_KINDS
 from miniature.grammar.edits.places import PATTERN, in_other_words, position
 from miniature.grammar.natural_gaps import synonyms_of, thing_in_words
 from miniature.grammar.phrasings import GapUse, Phrasing
@@ -108,7 +110,7 @@ def name_of_step(operation: Operation, scene: Scene) -> str:
         case ChangeBackground():
             return capitalised(bare_noun(operation.background))
         case ChangeState():
-            return capitalised(KINDS[thing_at(scene, operation.cell).kind].states[operation.state])
+            return capitalised(ALL_KINDS[thing_at(scene, operation.cell).kind].states[operation.state])
         case Remove():
             return "Gone"
         case Swap():
@@ -188,7 +190,7 @@ def sample_operation(
         case "night":
             return ChangeBackground("night"), words
     thing = thing_at(scene, cell)
-    return ChangeState(cell, thing.state + 1), words
+    return ChangeState(cell, stage_after(thing)), words
 
 
 def refer(scene: Scene, cell: int, rng: Random) -> str:
@@ -290,7 +292,7 @@ def read_operation(name: str, said: Words, scene: Scene, spoken_of: int | None) 
             return ChangeBackground(_PLACE_OF[said["place"]])
         case "night":
             return ChangeBackground("night")
-    return ChangeState(cell, thing_at(scene, cell).state + 1)
+    return ChangeState(cell, stage_after(thing_at(scene, cell)))
 
 
 def find_spoken_of(scene: Scene, words: str, spoken_of: int | None) -> int:

@@ -1,0 +1,299 @@
+"""Test vectors: what Python computes, for the TypeScript port to be held to.
+
+    python browser/vectors.py --out browser/vectors --runs 20      # `make site-vectors`
+
+They follow the weights and words of the installed package, so they are made when needed, not committed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import shutil
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from interleave import GeneratorCapabilities, ImageRequest, Plan, PlanStep, ReplyError, Request, Text, Verdict
+from interleave.agents.critic import CriticInput, VlmCritic, critic_input
+from interleave.agents.planner import GivenPlan, VlmPlanner, named_steps
+from interleave.agents.prompts import load_pack
+from interleave.agents.replies import contradiction_in, parse_plan, parse_verdict
+from interleave.backends.registry import load_generator, load_vlm
+from interleave.config.run_config import Rules
+from interleave.events import Drawn, Judged, Planned, StepFinished
+from interleave.local.completions import CompletionRequest
+from interleave.pipeline import interleave
+from interleave_mini import WEIGHTS
+from interleave_mini.language.vocabulary import (
+    corrected,
+    corrections,
+    language,
+    other_language,
+    unknown_words,
+)
+from interleave_mini.requests import EXAMPLES
+from interleave_mini.runtime.bpe import BytePairEncoding
+from interleave_mini.runtime.noise import normal_noise
+from interleave_mini.runtime.sampling import TokenChooser
+
+TEXTS = (
+    "Draw a cat and a house, then make it night.",
+    "don't-stop, ’tis 12,345 naïve café — 日本語 🙂\n\tend <|im_end|> </think><answer>",
+    "  two  spaces\u00a0and\u2003more ",
+)
+REQUESTS = (
+    "Draw a dragon and a unicorn on the beach.",
+    "Draw a caat and a hosue, then make it nigth.",
+    "I'm a baker. Draw a cake for my friend Mia.",
+    "Zeichne mir einen Frosch und ein Haus bitte",
+    "Нарисуй кота и дом",
+    "Make it white.",
+    "Draw an ice cream and some ice, and CPR.",
+    "Show the xqzzt of a drowsy cat, slowly.",
+    "Teh dog named Rexx eats the aple.",
+    "Explain in four pictures how a frog grows up",
+    "A 3-step guide: how to bake a cake",
+    "Show me twelve more pictures of a cat, if possible",
+    "one image of the whole, and then a step-by-step guide in 4 steps",
+    "a room with four pictures",
+    "Draw 3 to 5 steps",
+    "Tell it with exactly five pictures, maybe.",
+    "Tell a story in twenty-one pictures",
+)
+REPLIES = (
+    '<think>A walk: 2.</think><answer>{"execution_plan": ['
+    '{"step_number": 1, "step_name": "A", "instruction": null, "prompt": "Draw a cat.", '
+    '"auxiliary_text": "Step 1: A cat."}, '
+    '{"step_number": 3, "step_name": "B", "instruction": "x", "prompt": "None", '
+    '"auxiliary_text": "2. The end"}]}</answer>',
+    '<think>so</think><answer>{"execution_plan": []}</answer>',
+    "<think>so</think><answer>nothing</answer>",
+    "<think>The cat is missing.</think>"
+    '<answer>{"previous_step_success": false, "refine_prompt": " Add a cat. "}</answer>',
+    "<think>There is a blue cat instead of a blue cat.</think>"
+    '<answer>{"previous_step_success": false, "refine_prompt": "Add a cat."}</answer>',
+    '<think>All is well.</think><answer>{"previous_step_success": true, "refine_prompt": ""}</answer>',
+)
+REJECTED = {"outcome": "rejected", "refined_prompt": "Draw it again."}
+VERDICTS: list[list[dict[str, Any]]] = [
+    [{"outcome": "accepted"}, {"outcome": "accepted", "confidence": 0.9}],
+    [REJECTED, {"outcome": "accepted"}, {"outcome": "unreadable"}, REJECTED, {"outcome": "rejected"}],
+    [
+        *({**REJECTED, "confidence": each} for each in (0.1, 0.4, 0.3)),
+        {"outcome": "rejected"},
+        {"outcome": "unreadable"},
+        {"outcome": "accepted", "confidence": 0.2},
+    ],
+]
+"""Verdicts of the attempts at two steps, three attempts at most for each."""
+REASONINGS = (
+    "It shows a blue cat instead of the blue cat.",
+    "There is a small blue ball instead of a blue ball.",
+    "A dog instead of a dog on the left.",
+    "It is red, not red, but big.",
+    "Now there is a hat rather than a hat, so add it.",
+)
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    arguments.add_argument("--out", type=Path, default=Path(__file__).resolve().parent / "vectors")
+    arguments.add_argument("--runs", type=int, default=20, help="requests to answer")
+    arguments.add_argument("--max-attempts", type=int, default=5)
+    given = arguments.parse_args()
+    write(given.out, requests(given.runs), given.max_attempts)
+    print(given.out)
+
+
+def write(out: Path, asked: list[str], max_attempts: int) -> None:
+    """Write `vectors.json`, and the images of the runs as bytes of red, green, blue."""
+    shutil.rmtree(out / "images", ignore_errors=True)
+    (out / "images").mkdir(parents=True)
+    runs = asyncio.run(answered(out, asked, max_attempts))
+    vectors = {
+        **values(),
+        "loops": [asyncio.run(loop(verdicts)) for verdicts in VERDICTS],
+        "judgements": asyncio.run(judgements(out / "images", runs)),
+        "runs": runs,
+        "maxAttempts": max_attempts,
+    }
+    (out / "vectors.json").write_text(json.dumps(vectors, ensure_ascii=False, indent=1), "utf-8")
+
+
+def requests(count: int) -> list[str]:
+    """Return requests of many topics: the shown examples, then wordings that the planner has learned."""
+    others = [each.text for each in language().examples]
+    stride = max(1, len(others) // max(1, count - len(EXAMPLES)))
+    return [*EXAMPLES, *others[::stride]][:count]
+
+
+def values() -> dict[str, Any]:
+    """Return what single functions compute."""
+    asked = [*REQUESTS, *(each.text for each in language().examples)]
+    return {
+        "tokens": {
+            name: [{"text": text, "ids": encoding.encode(text)} for text in (*TEXTS, *asked[:40])]
+            for name, encoding in (
+                (name, BytePairEncoding(WEIGHTS / name / "tokenizer.json"))
+                for name in ("planner", "critic", "generator/tokenizer")
+            )
+        },
+        "noise": [
+            {"seed": seed, "count": count, "values": normal_noise((count,), seed).tolist()}
+            for seed, count in ((0, 64), (2147483647, 100), (12345, 17))
+        ],
+        "draws": [*draws()],
+        "steps": [{"text": text, "wanted": named_steps(Request.of(text))} for text in asked],
+        "readings": [reading(text) for text in asked],
+        "plans": [outcome(parse_plan, reply) for reply in REPLIES],
+        "verdicts": [outcome(parse_verdict, reply) for reply in REPLIES],
+        "contradictions": [{"text": text, "phrase": contradiction_in(text)} for text in REASONINGS],
+    }
+
+
+def draws() -> Iterator[dict[str, Any]]:
+    """Yield tokens drawn from logits, by which a bad reply is asked again."""
+    logits = np.random.default_rng(0).normal(size=(1, 50)).astype(np.float32)
+    for seed in (1, 2, 3):
+        message = CompletionRequest((), 10, temperature=0.7, seed=seed)
+        chooser = TokenChooser([message])
+        tokens = [int(chooser.choose(logits, [0])[0][0]) for _ in range(8)]
+        yield {"seed": seed, "temperature": 0.7, "logits": logits[0].tolist(), "tokens": tokens}
+
+
+def reading(text: str) -> dict[str, Any]:
+    wrong = corrections(text, with_images=False)
+    right = corrected(text, wrong)
+    unknown = unknown_words(right, with_images=False)
+    return {
+        "asked": text,
+        "text": right,
+        "corrected": wrong,
+        "unknown": [{"word": each.word, "nearest": list(each.nearest)} for each in unknown],
+        "language": other_language(right) if unknown else None,
+    }
+
+
+def outcome(parse: Any, reply: str) -> dict[str, Any]:
+    try:
+        return {"reply": reply, "value": parse(reply).model_dump(mode="json")}
+    except ReplyError as error:
+        return {"reply": reply, "problem": error.problem}
+
+
+class Scripted:
+    """A planner, a generator and a critic that say what they are told to, one verdict for each attempt."""
+
+    capabilities = GeneratorCapabilities()
+
+    def __init__(self, verdicts: list[dict[str, Any]]) -> None:
+        self.verdicts = iter(verdicts)
+        self.seen: list[dict[str, Any]] = []
+        self.drawn: list[Image.Image] = []
+
+    async def generate(self, request: ImageRequest) -> Image.Image:
+        self.drawn.append(Image.new("RGB", (2, 2), (len(self.drawn), 0, 0)))
+        return self.drawn[-1]
+
+    async def judge(self, seen: CriticInput) -> Verdict:
+        before = seen.before.getpixel((0, 0))[0]
+        self.seen.append({"planned": seen.planned_prompt, "prompt": seen.prompt, "before": before})
+        return Verdict.model_validate(next(self.verdicts))
+
+
+async def loop(verdicts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Run the loop on a plan of three steps, the second of text only, with these verdicts."""
+    plan = Plan(
+        steps=(
+            PlanStep(number=1, prompt="Draw a cat.", caption="A cat."),
+            PlanStep(number=2, prompt=None, caption="It waits."),
+            PlanStep(number=3, prompt="Add a dog.", caption="A dog."),
+        )
+    )
+    models = Scripted(verdicts)
+    rules = Rules(max_attempts=3, seed=7)
+    request = Request((Text("anything"),))
+    events = [
+        as_json(event)
+        async for event in interleave(
+            request, planner=GivenPlan(plan), generator=models, critic=models, rules=rules
+        )
+    ]
+    return {
+        "plan": plan.model_dump(mode="json"),
+        "verdicts": [Verdict.model_validate(each).model_dump(mode="json") for each in verdicts],
+        "seen": models.seen,
+        "events": events,
+        "maxAttempts": rules.max_attempts,
+        "seed": rules.seed,
+    }
+
+
+async def judgements(images: Path, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return verdicts about first images as if another run's prompt had been planned, so most are refused."""
+    critic = VlmCritic(load_vlm("mini?batch=1", role="critic"), load_pack("mini"))
+    firsts = [next(event for event in run["events"] if event["type"] == "drawn") for run in runs]
+    found = []
+    for drawn, other in pairwise(firsts[:5]):
+        image = Image.frombytes("RGB", tuple(drawn["size"]), (images / drawn["image"]).read_bytes())
+        seen = critic_input(other["prompt"], other["prompt"], (), image)
+        verdict = (await critic.judge(seen)).model_dump(mode="json")
+        found.append({"image": drawn["image"], "size": drawn["size"], "prompt": other["prompt"]} | verdict)
+    return found
+
+
+async def answered(out: Path, asked: list[str], max_attempts: int) -> list[dict[str, Any]]:
+    """Answer requests as the page does: by the planner's own plan, one call of a model at a time."""
+    pack = load_pack("mini")
+    planner = VlmPlanner(load_vlm("mini?check=false&batch=1", role="planner"), pack)
+    critic = VlmCritic(load_vlm("mini?batch=1", role="critic"), pack)
+    generator = load_generator("mini")
+    rules = Rules(max_attempts=max_attempts)
+    runs = []
+    for text in asked:
+        events: list[dict[str, Any]] = []
+        async for event in interleave(
+            Request((Text(text),)), planner=planner, generator=generator, critic=critic, rules=rules
+        ):
+            events.append(as_json(event) | kept(event, out / "images"))
+        runs.append({"request": text, "events": events})
+    return runs
+
+
+def kept(event: object, images: Path) -> dict[str, Any]:
+    """Write the image of an event, if it has one, and return its name."""
+    if not isinstance(event, Drawn):
+        return {}
+    name = f"{len([*images.iterdir()]):04}.rgb"
+    (images / name).write_bytes(event.image.tobytes())
+    return {"image": name}
+
+
+def as_json(event: object) -> dict[str, Any]:
+    if isinstance(event, Planned):
+        return {"type": "planned", "plan": event.plan.model_dump(mode="json")}
+    if isinstance(event, Drawn):
+        slot = {"step": event.slot.step, "attempt": event.slot.attempt}
+        return {
+            "type": "drawn",
+            "slot": slot,
+            "prompt": event.prompt,
+            "seed": event.seed,
+            "size": list(event.image.size),
+        }
+    if isinstance(event, Judged):
+        slot = {"step": event.slot.step, "attempt": event.slot.attempt}
+        return {"type": "judged", "slot": slot, "verdict": event.verdict.model_dump(mode="json")}
+    assert isinstance(event, StepFinished)
+    shown = event.attempt.number if event.attempt else None
+    return {"type": "finished", "step": event.step.number, "attempt": shown, "forced": event.forced}
+
+
+if __name__ == "__main__":
+    main()

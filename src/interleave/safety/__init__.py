@@ -1,0 +1,1 @@
+"""Safety checks: word rules, a model that is asked, and writing in images."""
