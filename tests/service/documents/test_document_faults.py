@@ -373,8 +373,12 @@ def test_J07_a_second_service_on_the_same_job_table_does_not_start(tmp_path: Pat
 def test_J24_a_dead_loop_ends_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its supervisor starts it again; before, it went on without taking jobs, and looked well."""
 
-    async def defect(*arguments: Any, **options: Any) -> Any:
-        raise TypeError("a defect")
+    claim = JobTable.claim
+
+    async def defect(table: JobTable, *arguments: Any, **options: Any) -> Any:
+        if table.database.path.is_relative_to(tmp_path):  # other services of this process go on
+            raise TypeError("a defect")
+        return await claim(table, *arguments, **options)
 
     monkeypatch.setattr(JobTable, "claim", defect)
     config = DocumentsConfig(Choices(profile="dry-run"), folder=tmp_path, port=0, json_logs=True)
