@@ -18,6 +18,7 @@ from interleave_mini.bench.pairs import (
     RIGHT,
     SCENE_FAULTS,
     edition,
+    is_visible,
     questions,
     read_pairs,
     write_pairs,
@@ -25,7 +26,7 @@ from interleave_mini.bench.pairs import (
 from interleave_mini.language.prompts import parse_prompt
 from interleave_mini.reader import shared_reader
 from interleave_mini.reader.scores import shows
-from interleave_mini.world.scene import Relation, Scene, Size, Thing
+from interleave_mini.world.scene import Load, Relation, Scene, Size, Thing
 from interleave_mini.world.wider import ALL_BACKGROUNDS, ALL_KINDS
 
 SOME = 2 * len(FAULTS)
@@ -115,6 +116,17 @@ def test_the_images_show_what_the_labels_say(data: Path) -> None:
         else:
             different = (pixels[wrong.after] != pixels[right.after]).any(-1)
             assert 100 < different.sum() < 0.2 * different.size
+
+
+def test_what_is_hidden_is_no_fault() -> None:
+    def with_carrot(colour: str, state: int) -> Scene:
+        carrot = Thing("carrot", colour, Size.SMALL, state)
+        return Scene.of("meadow", {4: Thing("bucket", "red", state=1, load=Load(Relation.IN, carrot))})
+
+    whole, bitten = with_carrot("white", 0), with_carrot("white", 1)
+    assert whole != bitten and not is_visible(whole, bitten)
+    assert is_visible(whole, with_carrot("blue", 0))
+    assert not is_visible(whole, whole)
 
 
 def test_a_folder_has_a_card_a_licence_and_questions(data: Path) -> None:

@@ -24,6 +24,7 @@ from interleave_mini.bench.random_scenes import (
     random_scene,
     random_thing,
 )
+from interleave_mini.bench.splits import UNSEEN_TEMPLATE
 from interleave_mini.bench.tasks import Step, Task
 from interleave_mini.language.descriptions import describe, parse_description
 from interleave_mini.language.patterns import NotUnderstood
@@ -81,7 +82,8 @@ def _task(suite: str, rng: Random) -> Task:
             if parse_harder(text).steps == tuple(steps):
                 things = f"{NUMBERS[len(scene.things)]} things"
                 about = f"{count} steps" if suite == "long" else things
-                return Task(suite, about, "changes", "own steps", (text,), tuple(steps))
+                unseen = (UNSEEN_TEMPLATE,) if suite == "places" else ()
+                return Task(suite, about, "changes", "own steps", (text,), tuple(steps), unseen=unseen)
 
 
 def _step(number: int, operations: Sequence[Operation], before: Scene) -> Step:

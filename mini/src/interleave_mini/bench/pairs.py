@@ -17,6 +17,8 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from interleave import InputError
 from interleave.plugin import Value, make_folder, write_atomic
 from interleave_mini.bench.random_scenes import free_cell
@@ -33,7 +35,7 @@ from interleave_mini.world.operations import (
     apply_all,
     thing_at,
 )
-from interleave_mini.world.scene import CELLS, Relation, Scene
+from interleave_mini.world.scene import CELLS, Relation, Scene, Thing
 from interleave_mini.world.wider import ALL_BACKGROUNDS, ALL_COLOURS, ALL_KINDS, ALL_NOUNS
 
 if TYPE_CHECKING:
@@ -46,6 +48,9 @@ THINGS = (1, 6)
 """Fewest and most things before the edit."""
 WRITING = ("SALE", "No. 7", "draft", "HELLO", "page 3", "(c) 1998", "open", "Fig. 2")
 _OTHER_RELATION = 0.5
+_HIDING = (Relation.IN, Relation.UNDER)
+_FAINT, _FEW = 24, 64
+"""A difference of pixels, and of their number, that can be overlooked."""
 _TRIES = 400
 _THREADS = 4
 
@@ -164,14 +169,39 @@ def _question(seed: int, number: int, fault: str) -> Question:
 
 def _faulty(before: Scene, target: Scene, fault: str, rng: Random) -> Scene | None:
     """The scene of the wrong image: with a fault in one of the things that the edit changed."""
-    if fault not in SCENE_FAULTS:
-        return before if fault == "nothing" else target
+    if fault == "writing":
+        return target
+    if fault == "nothing":
+        return before if is_visible(before, target) else None
     was = {spot: thing.alone for spot, thing in before.everything.items()}
     changed = [spot for spot, thing in target.everything.items() if was.get(spot) != thing.alone]
     with suppress(InputError, IndexError):  # a thing that cannot be like that, or no free place
         wrong = SCENE_FAULTS[fault](target, rng.choice(changed), rng)
-        return None if wrong in (target, before) else wrong
+        return wrong if wrong != before and is_visible(wrong, target) else None
     return None
+
+
+def is_visible(one: Scene, other: Scene) -> bool:
+    """Whether the images of two scenes differ: a bite in a carrot is hidden while it is in a bucket."""
+    if one == other:
+        return False
+    if one.background != other.background or _in_view(one) != _in_view(other):
+        return True
+    changed = [cell for cell in range(CELLS) if one.cells[cell] != other.cells[cell]]
+    first, second = (np.asarray(draw(_only(changed, scene)), np.int16) for scene in (one, other))
+    return int((abs(first - second).max(-1) > _FAINT).sum()) >= _FEW
+
+
+def _only(cells: Sequence[int], scene: Scene) -> Scene:
+    return Scene.of(scene.background, {cell: scene.things[cell] for cell in cells})
+
+
+def _in_view(scene: Scene) -> list[Thing | None]:
+    """The things, without what is in or under them."""
+    return [
+        thing.alone if thing and thing.load and thing.load.relation in _HIDING else thing
+        for thing in scene.cells
+    ]
 
 
 def with_writing(image: Image, rng: Random) -> Image:
