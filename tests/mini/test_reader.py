@@ -127,7 +127,7 @@ def _half_resolution(pixels: Pixels) -> Pixels:
 
 @pytest.mark.parametrize("damage", [_noise, _jpeg, _blur, _half_resolution])
 def test_a_little_damage_changes_nothing(damage: Callable[[Pixels], Pixels]) -> None:
-    drawn = scenes(24, 4, most=7)
+    drawn = scenes(8, 4, most=7)
     readings = shared_reader().read_many(np.stack([damage(each) for each in draw_many(drawn)]))
     right = [shows(reading, scene) for reading, scene in zip(readings, drawn, strict=True)]
     assert all(right), f"{right.count(False)} of {len(drawn)}"
@@ -229,7 +229,7 @@ def test_half_drawn_and_blended_things_are_unclear(spoil: Callable[..., Pixels],
 def test_torch_reads_as_numpy_does() -> None:
     torch = pytest.importorskip("torch")
     rng = Random(9)
-    pixels = draw_many([*scenes(24, 9), *(scene_with_gripper(rng) for _ in range(8))])
+    pixels = draw_many([*scenes(6, 9), *(scene_with_gripper(rng) for _ in range(2))])
     pixels = np.stack([_noise(each) if index % 2 else each for index, each in enumerate(pixels)])
     plain = shared_reader().read_many(pixels)
     for found in (Reader("cpu").read_many(pixels), Reader("cpu").read_many(torch.from_numpy(pixels))):
