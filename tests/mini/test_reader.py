@@ -152,7 +152,7 @@ def test_images_of_other_modes_are_read() -> None:
 
 
 def test_an_image_without_colours_is_not_taken_for_the_scene() -> None:
-    drawn = scenes(12, 6, least=3, most=6)
+    drawn = scenes(4, 6, least=3, most=6)
     readings = shared_reader().read_many([draw(scene).convert("L") for scene in drawn])
     assert not any(shows(reading, scene) for reading, scene in zip(readings, drawn, strict=True))
 
@@ -211,7 +211,7 @@ def _halves_of_two(shown: Pixels, empty: Pixels, thing: Thing, rng: Random) -> P
 )
 def test_half_drawn_and_blended_things_are_unclear(spoil: Callable[..., Pixels], most_clear: float) -> None:
     rng, clear = Random(7), 0
-    drawn = scenes(40, 8, least=1, most=5)
+    drawn = scenes(20, 8, least=1, most=5)
     images, cells = draw_many(drawn), [rng.choice(list(scene.things)) for scene in drawn]
     for scene, image, cell in zip(drawn, images, cells, strict=True):
         top, left = corner(cell)
@@ -226,6 +226,7 @@ def test_half_drawn_and_blended_things_are_unclear(spoil: Callable[..., Pixels],
 # On a device
 
 
+@pytest.mark.slow
 def test_torch_reads_as_numpy_does() -> None:
     torch = pytest.importorskip("torch")
     rng = Random(9)
