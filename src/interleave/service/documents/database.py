@@ -147,20 +147,18 @@ def _connect(path: Path, steps: Sequence[str], version: int) -> sqlite3.Connecti
             undo.callback(connection.close)
             connection.row_factory = sqlite3.Row
             connection.create_function("now", 0, _clock())
-            connection.execute("PRAGMA locking_mode=EXCLUSIVE")
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute("PRAGMA synchronous=FULL")
+            for setting in ("locking_mode=EXCLUSIVE", "journal_mode=WAL", "synchronous=FULL"):
+                connection.execute(f"PRAGMA {setting}")
             _make_tables(connection, path, steps, version)
-            connection.execute("BEGIN EXCLUSIVE")
-            connection.execute("COMMIT")
+            connection.executescript("BEGIN EXCLUSIVE; COMMIT")
             undo.pop_all()
-            return connection
+        return connection
     except (OSError, sqlite3.Error) as error:
         if getattr(error, "sqlite_errorname", "").startswith("SQLITE_BUSY"):
-            raise ConfigurationError(
-                f"another process uses {path}: only one document service may use a job table"
-            ) from error
-        raise ConfigurationError(f"cannot open the job table {path} ({error})") from error
+            why = f"another process uses {path}: only one document service may use a job table"
+        else:
+            why = f"cannot open the job table {path} ({error})"
+        raise ConfigurationError(why) from error
 
 
 def _make_tables(connection: sqlite3.Connection, path: Path, steps: Sequence[str], version: int) -> None:

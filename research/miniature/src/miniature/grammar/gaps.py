@@ -23,7 +23,7 @@ from interleave_mini.world.kinds import COLOURS, KINDS
 from interleave_mini.world.scene import Thing
 
 
-def any_of(words: Iterable[str]) -> str:
+def either(words: Iterable[str]) -> str:
     """As `one_of`, with every word written out: the words that requests may have are read from gaps."""
     return "(?:" + "|".join(map(re.escape, sorted(sorted(words), key=len, reverse=True))) + ")"
 
@@ -48,8 +48,8 @@ class AThing:
 
     @property
     def regex(self) -> str:
-        nouns = any_of(_usual_noun(kind) for kind in self.kinds)
-        return rf"{'(?:an?|some) ' if self.article else ''}(?:{any_of(COLOURS)} )?{nouns}"
+        nouns = either(_usual_noun(kind) for kind in self.kinds)
+        return rf"{'(?:an?|some) ' if self.article else ''}(?:{either(COLOURS)} )?{nouns}"
 
     def sample(self, rng: Random) -> Thing:
         return usual(rng.choice(self.kinds), rng.choice(list(COLOURS)))
@@ -95,7 +95,7 @@ class APlace:
 
     @property
     def regex(self) -> str:
-        return any_of(words for words, place in BACKGROUND_OF_PHRASE.items() if place in self.among)
+        return either(words for words, place in BACKGROUND_OF_PHRASE.items() if place in self.among)
 
     def sample(self, rng: Random) -> str:
         return rng.choice(self.among)
@@ -116,7 +116,7 @@ class AColour:
 
     @property
     def regex(self) -> str:
-        return any_of(self.among)
+        return either(self.among)
 
     def sample(self, rng: Random) -> str:
         return rng.choice(self.among)
@@ -137,7 +137,7 @@ class ANumber:
 
     @property
     def regex(self) -> str:
-        return any_of(NUMBERS[self.least : self.most + 1])
+        return either(NUMBERS[self.least : self.most + 1])
 
     def sample(self, rng: Random) -> int:
         return rng.randint(self.least, self.most)
@@ -157,7 +157,7 @@ class AWord:
 
     @property
     def regex(self) -> str:
-        return any_of(self.meanings)
+        return either(self.meanings)
 
     def sample(self, rng: Random) -> Any:
         return rng.choice(list(self.meanings.values()))
@@ -178,7 +178,7 @@ class ManyThings:
 
     @property
     def regex(self) -> str:
-        return rf"(?:{any_of(COLOURS)} )?{any_of(plural(usual(kind).noun) for kind in self.kinds)}"
+        return rf"(?:{either(COLOURS)} )?{either(plural(usual(kind).noun) for kind in self.kinds)}"
 
     def sample(self, rng: Random) -> Thing:
         return AThing(self.kinds).sample(rng)

@@ -10,10 +10,10 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from interleave_mini.language.words import NUMBERS
+from interleave_mini.language.words import NUMBERS, one_of
 from interleave_mini.world.operations import Impossible
 from miniature.grammar import natural_gaps
-from miniature.grammar.gaps import Gap, Maybe, any_of
+from miniature.grammar.gaps import Gap, Maybe
 from miniature.grammar.phrasings import MARKS, GapUse, Phrasing
 from miniature.grammar.story import Story, in_images
 from miniature.grammar.topics import DOMAINS
@@ -206,7 +206,7 @@ def _tell(story: Story, count: int | None) -> bool:
 def _compiled(topic: Topic, phrasing: Phrasing) -> Any:
     def pattern(use: GapUse) -> str:
         if use.name == "n":
-            return any_of([*NUMBERS, *map(str, range(10))])
+            return one_of([*NUMBERS, *map(str, range(10))])
         return natural_gaps.pattern(topic.gaps[use.name], use.form)
 
     return Phrasing(phrasing.text.rstrip(MARKS)).regex(pattern)
@@ -216,7 +216,7 @@ def _number(words: str) -> int:
     return int(words) if words.isdigit() else NUMBERS.index(words.lower())
 
 
-_COUNT = any_of([*NUMBERS, *map(str, range(10))])
+_COUNT = one_of([*NUMBERS, *map(str, range(10))])
 _COUNTED_TAILS = "|".join(
     form.replace("{}", f"(?P<n{place}>{_COUNT})") for place, form in enumerate(_COUNTED)
 )

@@ -26,7 +26,7 @@ from miniature.grammar.gaps import (
     ManyThings,
     Maybe,
     SomeThings,
-    any_of,
+    either,
     usual,
 )
 from miniature.grammar.group_gaps import MOST, APair, MoreAndMore, SomeGroups, sample_counts
@@ -66,10 +66,10 @@ TWO_ALIKE = 0.1
 _ARTICLES = r"(?:an?|some|one|1|the|my|our|this|that|his|her|their)"
 _SIZES = {word: size for size, words in SIZE_WORDS.items() for word in words}
 _COLOUR_OF = {**{colour: colour for colour in COLOURS}, **COLOUR_SYNONYMS}
-_BEFORE_NOUN = rf"(?:{any_of((*ADJECTIVES, *_SIZES, *_COLOUR_OF))} )*"
+_BEFORE_NOUN = rf"(?:{either((*ADJECTIVES, *_SIZES, *_COLOUR_OF))} )*"
 _COLOUR_AFTER = ("that is", "which is", "that's", "in")
 _AFTER_NOUN = (
-    rf"(?: (?:named|called) {any_of(NAMES)}| {any_of(_COLOUR_AFTER)} (?P<{{group}}>{any_of(_COLOUR_OF)}))?"
+    rf"(?: (?:named|called) {either(NAMES)}| {either(_COLOUR_AFTER)} (?P<{{group}}>{either(_COLOUR_OF)}))?"
 )
 _NAMED = _AFTER_NOUN.replace("(?P<{group}>", "(?:")
 _LIST = re.compile(r",?(?: and)? then |, and | and |, | with ", re.IGNORECASE)
@@ -291,12 +291,12 @@ def pattern(gap: Gap, form: str) -> str:
             one = _thing_pattern(tuple(gap.kinds), "")
             return rf"(?:{_counted_pattern(gap.kinds, 2)}|{one} and {one})"
         case APlace():
-            return any_of(_phrases(gap.among, form))
+            return either(_phrases(gap.among, form))
         case ANumber():
             numbers = range(gap.least, gap.most + 1)
-            return any_of([*map(str, numbers), *(NUMBERS[number] for number in numbers)])
+            return either([*map(str, numbers), *(NUMBERS[number] for number in numbers)])
         case AColour():
-            return any_of(word for word, colour in _COLOUR_OF.items() if colour in gap.among)
+            return either(word for word, colour in _COLOUR_OF.items() if colour in gap.among)
     return gap.regex
 
 
@@ -307,11 +307,11 @@ def _thing_pattern(kinds: tuple[str, ...], form: str) -> str:
     if form == "many":
         words = [word if word in UNCOUNTABLE else plural(word) for word in words]
     article = "the " if form == "the" else "" if form else f"{_ARTICLES} "
-    return rf"{article}{_BEFORE_NOUN}{any_of(words)}{'' if form else _NAMED}"
+    return rf"{article}{_BEFORE_NOUN}{either(words)}{'' if form else _NAMED}"
 
 
 def _counted_pattern(kinds: Sequence[str], most: int) -> str:
-    numbers = any_of([*map(str, range(2, most + 1)), *NUMBERS[2 : most + 1]])
+    numbers = either([*map(str, range(2, most + 1)), *NUMBERS[2 : most + 1]])
     return rf"{numbers} {_thing_pattern(tuple(kinds), 'many')}"
 
 
@@ -357,7 +357,7 @@ def _group_from_words(words: str) -> tuple[int, Thing]:
 
 
 _NOUN_AT_END = re.compile(
-    rf"\b(?P<noun>{any_of((*NOUNS, *NOUN_SYNONYMS, *_SINGULAR_OF))}){_AFTER_NOUN.format(group='colour')}$",
+    rf"\b(?P<noun>{either((*NOUNS, *NOUN_SYNONYMS, *_SINGULAR_OF))}){_AFTER_NOUN.format(group='colour')}$",
     re.IGNORECASE,
 )
 
