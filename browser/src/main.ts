@@ -27,6 +27,7 @@ const seed = element("input", { type: "number", id: "seed", min: 0, max: 999999,
 const attempts = element("input", { type: "number", id: "attempts", min: 1, max: 9, value: MAX_ATTEMPTS });
 const make = element("button", { type: "submit", class: "primary" }, "Make the document");
 const stop = button("Stop", "", () => send({ type: "stop" }));
+const other = button("Other images", "", again);
 const loading = element("div", { class: "loading column", id: "loading" });
 const notice = element("div", { class: "column", id: "notice", role: "status" });
 const paper = element("article", { class: "document", id: "document" });
@@ -187,6 +188,7 @@ function showButtons(): void {
   const busy = record?.state === "planning" || record?.state === "drawing";
   make.disabled = busy;
   stop.hidden = !busy;
+  other.disabled = busy;
 }
 
 function say(text: string): void {
@@ -216,7 +218,7 @@ function showDocument(): void {
         { class: "row no-print" },
         button("Save as HTML", "", () => record && save(`${fileName(record.request)}.html`, asHtml(record))),
         button("Print or save as PDF", "", () => window.print()),
-        button("Other images", "", again),
+        other,
         element("label", { class: "check" }, only, "Attempts and verdicts"),
       ),
     ),
@@ -226,7 +228,7 @@ function showDocument(): void {
 }
 
 function again(): void {
-  if (!record || record.state === "planning" || record.state === "drawing") return;
+  if (!record) return;
   seed.value = String(record.seed + 1);
   request.value = record.request;
   start(record.choices);

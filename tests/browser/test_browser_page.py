@@ -102,7 +102,7 @@ def test_what_the_world_lacks_is_refused_by_name_and_can_be_exchanged(browser: B
         page.click("text=Take horse for unicorn")
         page.wait_for_selector("article[data-state=done]")
         assert "No unicorn here: a horse instead." in page.inner_text("article header")
-        page.click("text=Other images")  # are made in the same way
+        page.click("button:text-is('Other images')")  # are made in the same way
         page.wait_for_selector("article[data-state=drawing]")
         page.wait_for_selector("article[data-state=done]")
         ask(page, "Draw a unicorn in the snow.", "#notice .refusal:has-text('unicorn')")
