@@ -14,20 +14,31 @@ import hashlib
 import json
 import re
 import shutil
-import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from interleave import step_counts
 from interleave.agents import prompts
-from interleave_mini import WEIGHTS
-from interleave_mini.language import vocabulary
-from interleave_mini.language.words import plural
+from interleave_mini import WEIGHTS, plan_audit, plan_check, requests
+from interleave_mini.language import (
+    descriptions,
+    effects,
+    own_sentences,
+    references,
+    sentences,
+    vocabulary,
+    words,
+)
+from interleave_mini.language import prompts as prompts_of_world
+from interleave_mini.language.words import UNCOUNTABLE, plural
+from interleave_mini.reader.scores import ACCEPTED
 from interleave_mini.requests import EXAMPLES
-from interleave_mini.world.wider import ALL_NOUNS
+from interleave_mini.world.scene import Relation
+from interleave_mini.world.wider import ADJECTIVES, ALL_COLOURS, ALL_KINDS, ALL_NOUNS, DAY_OF, NIGHT, NIGHT_OF
 
 ROOT = Path(__file__).resolve().parent
 DIST = ROOT / "dist"
@@ -49,6 +60,15 @@ LETTER = (
 )
 """Letters in a class of a JavaScript expression without the flag `u`, which would refuse Python's escapes."""
 PROMPTS = ("planner_text", "critic", "reask")
+SENTENCES = (
+    *("_ABBREVIATION", "_END", "_MARK", "_INLINE_MARK", "_TO_THE_PAINTER", "_COMMAND", "_ABOUT_STORY"),
+    *("_BRIEFLY", "_TELLS", "_TWO_EVENTS", "_NO_EVENT"),
+)
+CHECKS = (
+    *("_THING", "_COLOUR", "COUNTED", "_COLOURED", "_COLOURED_AFTER", "_MORE_THAN_NINE", "NEGATED"),
+    *("TAKEN_BACK", "_NO_THING", "_SAID_OTHERWISE", "_PUT_DOWN", "_RELATION", "_PLACE", "_NOT_HERE"),
+    *("_ROBOT", "_ANIMAL", "_PLACE_NOUN"),
+)
 SPLIT = "\ufdd0"
 """A character that no template and no text has."""
 
@@ -68,8 +88,8 @@ def assemble(dist: Path) -> int:
     shutil.rmtree(dist / "models", ignore_errors=True)
     (dist / "models.json").unlink(missing_ok=True)
     files = {group: [*paths] for group, paths in model_files().items()}
-    words = json.dumps(reading_tables(), ensure_ascii=False, separators=(",", ":")).encode()
-    digest = hashlib.sha256(words)
+    tables = json.dumps(reading_tables(), ensure_ascii=False, separators=(",", ":")).encode()
+    digest = hashlib.sha256(tables)
     for path in (each for group in files.values() for each in group):
         digest.update(f"{path.relative_to(WEIGHTS)}\0".encode() + path.read_bytes())
     folder = f"models/{digest.hexdigest()[:12]}"
@@ -77,14 +97,14 @@ def assemble(dist: Path) -> int:
         target = dist / folder / path.relative_to(WEIGHTS)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
-    (dist / folder / "words.json").write_bytes(words)
+    (dist / folder / "words.json").write_bytes(tables)
     shutil.copyfile(vocabulary.ENGLISH.with_name("english.LICENSE"), dist / folder / "words.LICENSE")
     facts = model_facts() | {
         "folder": folder,
         "bytes": bytes_of(dist),
         "files": {
-            "planner": [*described(files["planner"]), {"name": "words.json", "bytes": len(words)}],
-            "critic": described(files["critic"]),
+            # The critic reads the plan, so both are needed before anything is drawn.
+            "agents": [{"name": "words.json", "bytes": len(tables)}, *described(files["agents"])],
             "generator": described(files["generator"]),
         },
     }
@@ -100,9 +120,10 @@ def bytes_of(folder: Path) -> int:
 def model_files() -> dict[str, Iterable[Path]]:
     """Return the files of each model that the page loads."""
     return {
-        # The planner reads text alone, so it needs no graph for images.
-        "planner": [WEIGHTS / "planner" / name for name in AGENT_FILES],
-        "critic": [WEIGHTS / "critic" / name for name in (*AGENT_FILES, "vision.onnx")],
+        "agents": [
+            *(WEIGHTS / agent / name for agent in ("planner", "critic") for name in AGENT_FILES),
+            WEIGHTS / "critic" / "vision.onnx",  # the planner reads text alone
+        ],
         "generator": [
             path for name in GENERATOR_FILES for path in sorted((WEIGHTS / "generator").glob(name))
         ],
@@ -128,12 +149,8 @@ def model_facts() -> dict[str, Any]:
         "pack": {name: prompt_pieces(pack.texts[name]) for name in PROMPTS},
         "steps": step_count_tables(),
         "examples": list(EXAMPLES),
-        "version": project_version(),
+        "kinds": len(ALL_KINDS),
     }
-
-
-def project_version() -> str:
-    return str(tomllib.loads((ROOT.parent / "mini" / "pyproject.toml").read_text())["project"]["version"])
 
 
 def agent_facts(name: str) -> dict[str, Any]:
@@ -231,19 +248,49 @@ def step_count_tables() -> dict[str, Any]:
     }
 
 
+Expression = tuple[str, str]
+"""A regular expression in the syntax of JavaScript, and its flags."""
+
+
+def expression(pattern: re.Pattern[str]) -> Expression:
+    flags = {re.IGNORECASE: "i", re.DOTALL: "s", re.MULTILINE: "m"}
+    return in_javascript(pattern), "".join(letter for flag, letter in flags.items() if pattern.flags & flag)
+
+
+def expressions(module: ModuleType, *names: str) -> dict[str, Expression]:
+    """Return the expressions of a module: `_MORE_THAN_NINE` is moreThanNine."""
+    return {in_camel_case(name): expression(getattr(module, name)) for name in names}
+
+
+def in_camel_case(name: str) -> str:
+    first, *others = name.strip("_").lower().split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
 def reading_tables() -> dict[str, Any]:
-    """Return the words and expressions of `interleave_mini.language.vocabulary`."""
+    """Return the words and expressions by which requests are read and plans are checked."""
+    return {
+        "vocabulary": vocabulary_tables(),
+        "sentences": expressions(own_sentences, *SENTENCES),
+        "requests": request_tables(),
+        "world": world_tables(),
+        "check": check_tables(),
+    }
+
+
+def vocabulary_tables() -> dict[str, Any]:
+    """Return the content of `interleave_mini.language.vocabulary`."""
     said = vocabulary.language()
-    words = gzip.decompress(vocabulary.ENGLISH.read_bytes()).decode().split()
+    english = {*gzip.decompress(vocabulary.ENGLISH.read_bytes()).decode().split()}
     drawable, trained = vocabulary._meant_words()
     return {
         "everyday": " ".join(sorted(said.english)),
-        "english": " ".join(sorted({*words} - said.english)),
+        "english": " ".join(sorted(english - said.english)),
+        "dictionary": " ".join(sorted(said.english & english)),
         "trained": " ".join(sorted(said.trained)),
         "things": sorted(said.things),
-        "kinds": kinds_of_nouns(said.nouns),
         "meant": {"drawable": list(drawable), "trained": " ".join(trained)},
-        "singular": {**{plural(word): word for word in said.neighbours}, **vocabulary._singular_things()},
+        "singular": vocabulary._singular_things(),
         "lackingSingular": said.singulars,
         "neighbours": {word: list(near) for word, near in said.neighbours.items()},
         "misspelt": said.misspelt,
@@ -251,11 +298,15 @@ def reading_tables() -> dict[str, Any]:
         "spokenOf": [list(each) for each in sorted(said.spoken_of)],
         "riddleContexts": sorted(said.riddle_contexts),
         "foreign": {name: " ".join(sorted(each)) for name, each in said.foreign.items()},
-        "knownPhrases": in_javascript(said.known_phrases),
-        "askedFor": in_javascript(said.asked_for),
-        "wantedColour": in_javascript(said.wanted_colour),
-        "named": in_javascript(vocabulary._NAMED),
-        "speaker": in_javascript(vocabulary._SPEAKER),
+        "telling": {topic: " ".join(sorted(each)) for topic, each in said.telling.items()},
+        "riddles": {noun: [" ".join(sorted(each)) for each in some] for noun, some in said.riddles.items()},
+        "examples": json.loads(vocabulary.FILE.read_bytes())["examples"],
+        "expressions": {
+            "knownPhrases": expression(said.known_phrases),
+            "askedFor": expression(said.asked_for),
+            "wantedColour": expression(said.wanted_colour),
+            **expressions(vocabulary, "_NAMED", "_SPEAKER", "_COMPARED", "_PHRASE_START", "_PHRASE_END"),
+        },
         "pronouns": sorted(vocabulary._PRONOUNS),
         "determiners": sorted(vocabulary._DETERMINERS),
         "variants": sorted(vocabulary._VARIANTS),
@@ -267,11 +318,105 @@ def reading_tables() -> dict[str, Any]:
     }
 
 
-def kinds_of_nouns(synonyms: dict[str, str]) -> dict[str, str]:
-    """Return the kind of thing that each noun of a request means, singular and plural."""
-    nouns = {**{noun: noun for noun in ALL_NOUNS}, **synonyms}
-    kinds = {word: ALL_NOUNS[noun][0] for word, noun in nouns.items() if noun in ALL_NOUNS}
-    return {form: kind for word, kind in kinds.items() for form in (word, plural(word))}
+def request_tables() -> dict[str, Any]:
+    """Return what `interleave_mini.requests` knows of words, besides the vocabulary."""
+    near = {word for words in vocabulary.language().neighbours.values() for word in words}
+    return {
+        "colours": [*ALL_COLOURS],
+        "uncountable": sorted(UNCOUNTABLE),
+        "plurals": {word: plural(word) for word in sorted(near)},
+        "nounOf": plan_check._NOUN_OF,
+        "examples": list(EXAMPLES),
+        "offers": list(requests.OFFERS),
+        "companions": list(requests.COMPANIONS),
+        "referring": requests._REFERRING,
+        "mostSentences": own_sentences.MOST_SENTENCES,
+        "longestSentence": own_sentences.LONGEST,
+        "mostShown": requests.MAX_SHOWN,
+        "widestWord": requests.MAX_WORD_LENGTH,
+        "suggested": requests.SHOWN,
+    }
+
+
+def world_tables() -> dict[str, Any]:
+    """Return the kinds of the world, and the sentences about its scenes."""
+    return {
+        "kinds": {
+            name: {
+                "category": kind.category,
+                "colour": kind.colour,
+                "usual": kind.usual % len(kind.states),
+                "states": list(kind.states),
+                "adjectives": list(ADJECTIVES[name]),
+            }
+            for name, kind in ALL_KINDS.items()
+        },
+        "carriers": {
+            relation.value: [noun for noun in ALL_NOUNS if relation.is_possible_with(noun)]
+            for relation in Relation
+        },
+        "night": NIGHT,
+        "nightOf": NIGHT_OF,
+        "dayOf": DAY_OF,
+        "sizes": words.SIZES,
+        "numbers": list(words.NUMBERS),
+        "rows": list(words.ROWS),
+        "directions": words.DIRECTIONS,
+        "relations": words.RELATIONS,
+        "singulars": words._SINGULARS,
+        "cells": {**references._TO_CELL, **words.CELL_OF},
+        "nouns": words.ALL_BACKGROUND_OF_NOUN,
+        "phrases": words.ALL_BACKGROUND_OF_PHRASE,
+        "bare": descriptions._BARE,
+        "gaps": {name: in_javascript(gap) for name, gap in sentences.GAPS.items()},
+        "speech": {
+            "row": [each.text for each in sentences._ADD_ROW],
+            **{name: [each.text for each in speech.patterns] for name, speech in sentences.SPEECH.items()},
+        },
+        "wholes": [expression(each) for each in descriptions._WHOLE],
+        "expressions": {
+            **expressions(words, "_PARTS", "_PLURAL_PARTS"),
+            **expressions(references, "_THING_PARTS", "_REFERENCE_PARTS", "_RELATIVE_PARTS"),
+            **expressions(descriptions, "_ITEM", "_MORE", "_CLOSING", "_COMMA"),
+            **expressions(prompts_of_world, "_SENTENCE", "_KEEPING"),
+        },
+        "done": effects._DONE,
+    }
+
+
+def check_tables() -> dict[str, Any]:
+    """Return the words and expressions of `interleave_mini.plan_check`."""
+    said = vocabulary.language()
+    return {
+        "kindOf": plan_check.KIND_OF,
+        "ownNouns": sorted(said.kinds_own_nouns),
+        "drawnAs": sorted(said.drawn_as),
+        "unmeant": sorted(said.unmeant),
+        "colourOf": plan_check._COLOUR_OF,
+        "places": {words: sorted(places) for words, places in plan_check._place_words().items()},
+        "vaguePlaces": sorted(said.vague_places),
+        "emptyPlaces": plan_check._EMPTY_PLACES,
+        "related": {
+            **{words: [side] for words, side in said.related.items()},
+            **{
+                words: [plan_check._LEFT, plan_check._RIGHT, plan_check._ABOVE, plan_check._BELOW]
+                for words in plan_check._BESIDE
+            },
+        },
+        "effects": {
+            word: {"shown": sorted(each.shown), "of": sorted(each.of)} for word, each in said.effects.items()
+        },
+        "riddleTopics": sorted(said.riddle_topics),
+        "meantBy": {kind: expression(each) for kind, each in plan_check._MEANT_BY.items()},
+        "expressions": {
+            **expressions(plan_check, *CHECKS),
+            "near": expression(vocabulary._NEAR),
+            "notShown": expression(effects._NEGATED),
+        },
+        "accepted": ACCEPTED,
+        "certain": plan_audit.CERTAIN,
+        "auditTokens": plan_audit._MOST_TOKENS,
+    }
 
 
 def shell_files(dist: Path) -> Iterator[Path]:

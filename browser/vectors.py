@@ -9,19 +9,33 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gzip
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
-from interleave import GeneratorCapabilities, ImageRequest, Plan, PlanStep, ReplyError, Request, Text, Verdict
+from interleave import (
+    Asked,
+    GeneratorCapabilities,
+    ImageRequest,
+    InputError,
+    Plan,
+    PlanStep,
+    ReplyError,
+    Request,
+    Text,
+    Verdict,
+)
 from interleave.agents.critic import CriticInput, VlmCritic, critic_input
-from interleave.agents.planner import GivenPlan, VlmPlanner, named_steps
+from interleave.agents.planner import GivenPlan, VlmPlanner, named_steps, plan_for
 from interleave.agents.prompts import load_pack
 from interleave.agents.replies import contradiction_in, parse_plan, parse_verdict
 from interleave.backends.registry import load_generator, load_vlm
@@ -30,17 +44,22 @@ from interleave.events import Drawn, Judged, Planned, StepFinished
 from interleave.local.completions import CompletionRequest
 from interleave.pipeline import interleave
 from interleave_mini import WEIGHTS
-from interleave_mini.language.vocabulary import (
-    corrected,
-    corrections,
-    language,
-    other_language,
-    unknown_words,
-)
-from interleave_mini.requests import EXAMPLES
+from interleave_mini.bench.wider_scenes import wider_operations, wider_scene
+from interleave_mini.language.effects import shown_by
+from interleave_mini.language.prompts import edit_prompt, scene_prompt
+from interleave_mini.language.vocabulary import language
+from interleave_mini.plan_audit import PlanAudit
+from interleave_mini.requests import EXAMPLES, accept_request
 from interleave_mini.runtime.bpe import BytePairEncoding
 from interleave_mini.runtime.noise import normal_noise
 from interleave_mini.runtime.sampling import TokenChooser
+from interleave_mini.world.operations import apply_all
+from interleave_mini.world.scene import Scene
+
+ROOT = Path(__file__).resolve().parent
+RECORD = ROOT.parent / "tests" / "mini" / "answers.jsonl.gz"
+SCENES, EDITS, EXACT = 600, 3, 0.2
+"""Random scenes, the changes to each at most, and how many of these are worded exactly."""
 
 TEXTS = (
     "Draw a cat and a house, then make it night.",
@@ -66,6 +85,26 @@ REQUESTS = (
     "Tell it with exactly five pictures, maybe.",
     "Tell a story in twenty-one pictures",
 )
+STORIES = (
+    "A cat sleeps on the beach. A dog comes. The dog wakes the cat.",
+    "My story:\n1. A red car stands in the city\n2. Night falls",
+    "Please illustrate this: Mia has a dog. It is wet. Mr. Fox laughs at it.",
+    "Draw a cat. Then draw a dog.",
+)
+"""The user's own sentences, and commands that are none."""
+QUESTIONS = (
+    "Draw a cat under a house on the moon, then the cat eats the house.",
+    "A cat and a dog, a red ball, a blue house, two trees and nine apples on the beach.",
+    "Draw a cat without a cat.",
+    "How a frog grows up, in nine pictures",
+    "Draw a cat and a dog. The cat gives the ball to the dog. The dog sleeps.",
+    "The cat chases the dog, then the dog chases the cat, then the house sleeps.",
+    "Draw a dragon and a unicorn on the beach.",
+    "Draw a caat, then make it nigth.",
+    "Draw a red car on a bridge, then paint the bridge blue.",
+    "A bear with a hat sits on a chair in the snow. The hat falls down. The bear is sad.",
+)
+"""Requests of which only the plan is wanted; many of these plans do not fit."""
 REPLIES = (
     '<think>A walk: 2.</think><answer>{"execution_plan": ['
     '{"step_number": 1, "step_name": "A", "instruction": null, "prompt": "Draw a cat.", '
@@ -103,7 +142,7 @@ REASONINGS = (
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    arguments.add_argument("--out", type=Path, default=Path(__file__).resolve().parent / "vectors")
+    arguments.add_argument("--out", type=Path, default=ROOT / "vectors")
     arguments.add_argument("--runs", type=int, default=20, help="requests to answer")
     arguments.add_argument("--max-attempts", type=int, default=5)
     given = arguments.parse_args()
@@ -118,7 +157,11 @@ def write(out: Path, asked: list[str], max_attempts: int) -> None:
     runs = asyncio.run(answered(out, asked, max_attempts))
     vectors = {
         **values(),
+        "answers": [each for each in recorded() if each.get("text") is None or each["text"].strip()],
+        "scenes": [*scenes()],
+        "plannings": asyncio.run(plannings()),
         "loops": [asyncio.run(loop(verdicts)) for verdicts in VERDICTS],
+        "audits": asyncio.run(audits(runs)),
         "judgements": asyncio.run(judgements(out / "images", runs)),
         "runs": runs,
         "maxAttempts": max_attempts,
@@ -150,7 +193,7 @@ def values() -> dict[str, Any]:
         ],
         "draws": [*draws()],
         "steps": [{"text": text, "wanted": named_steps(Request.of(text))} for text in asked],
-        "readings": [reading(text) for text in asked],
+        "readings": [reading(text, nearest) for nearest in (False, True) for text in (*asked, *STORIES)],
         "plans": [outcome(parse_plan, reply) for reply in REPLIES],
         "verdicts": [outcome(parse_verdict, reply) for reply in REPLIES],
         "contradictions": [{"text": text, "phrase": contradiction_in(text)} for text in REASONINGS],
@@ -167,16 +210,42 @@ def draws() -> Iterator[dict[str, Any]]:
         yield {"seed": seed, "temperature": 0.7, "logits": logits[0].tolist(), "tokens": tokens}
 
 
-def reading(text: str) -> dict[str, Any]:
-    wrong = corrections(text, with_images=False)
-    right = corrected(text, wrong)
-    unknown = unknown_words(right, with_images=False)
+def reading(text: str, nearest: bool) -> dict[str, Any]:
+    """Return a request as its planner reads it, or why it is refused."""
+    told = {"asked": text, "nearest": nearest}
+    try:
+        request = accept_request(Request.of(text), {"nearest": "true"} if nearest else {})
+    except InputError as error:
+        return told | {"refused": str(error)}
+    read = request.reading
+    captions, notes = (read.captions, read.notes) if read else ((), ())
+    return told | {"text": request.as_read.text, "captions": list(captions), "notes": list(notes)}
+
+
+def recorded() -> list[dict[str, Any]]:
+    """Return the answers of the package to requests and plans, as its own tests have recorded them."""
+    with gzip.open(RECORD, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def scenes() -> Iterator[dict[str, Any]]:
+    """Yield prompts in many wordings, each with the scene that they ask for, and what they show."""
+    rng = Random(0)
+    for _ in range(SCENES):
+        scene = wider_scene(rng)
+        prompts = [scene_prompt(scene, rng=rng)]
+        for _ in range(EDITS):
+            if operations := wider_operations(scene, rng):
+                prompts.append(edit_prompt(operations, scene, exact=rng.random() < EXACT, rng=rng))
+                scene = apply_all(operations, scene)
+        yield {"prompts": prompts, "scene": as_dict(scene), "shown": sorted(shown_by(prompts))}
+
+
+def as_dict(scene: Scene) -> dict[str, Any]:
     return {
-        "asked": text,
-        "text": right,
-        "corrected": wrong,
-        "unknown": [{"word": each.word, "nearest": list(each.nearest)} for each in unknown],
-        "language": other_language(right) if unknown else None,
+        "background": scene.background,
+        "cells": [thing and asdict(thing) for thing in scene.cells],
+        "gripper": scene.gripper and asdict(scene.gripper),
     }
 
 
@@ -238,7 +307,8 @@ async def loop(verdicts: list[dict[str, Any]]) -> dict[str, Any]:
 async def judgements(images: Path, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return verdicts about first images as if another run's prompt had been planned, so most are refused."""
     critic = VlmCritic(load_vlm("mini?batch=1", role="critic"), load_pack("mini"))
-    firsts = [next(event for event in run["events"] if event["type"] == "drawn") for run in runs]
+    seconds = [event for run in runs for event in run["events"][1:2]]  # after the plan
+    firsts = [event for event in seconds if event["type"] == "drawn"]
     found = []
     for drawn, other in pairwise(firsts[:5]):
         image = Image.frombytes("RGB", tuple(drawn["size"]), (images / drawn["image"]).read_bytes())
@@ -248,20 +318,56 @@ async def judgements(images: Path, runs: list[dict[str, Any]]) -> list[dict[str,
     return found
 
 
+async def plannings() -> list[dict[str, Any]]:
+    """Return the plans of requests, or what is asked back."""
+    planner = planner_of()
+    found = []
+    for text in (*STORIES, *QUESTIONS):
+        request = accept_request(Request.of(text), {"nearest": "true"})
+        try:
+            plan, question = await plan_for(planner, request), None
+        except Asked as asked:
+            plan, question = asked.plan, asked.question.model_dump(mode="json")
+        found.append({"asked": text, "plan": plan.model_dump(mode="json"), "question": question})
+    return found
+
+
+async def audits(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return what the critic has against plans: those of the runs, and those of the runs after them."""
+    critic = load_vlm("mini?batch=1", role="critic")
+    audit = PlanAudit(lambda: critic)
+    planned = [(run["request"], run["events"][0]["plan"]) for run in runs if len(run["events"]) > 1]
+    found = []
+    for (text, own), (_, other) in pairwise(planned):
+        for plan in (own, other):
+            objection = await audit.objection(Request.of(text), Plan.model_validate(plan))
+            found.append({"asked": text, "plan": plan, "objection": objection})
+    return found
+
+
+def planner_of() -> VlmPlanner:
+    """Return the planner of `interleave generate`, one call of a model at a time."""
+    model = load_vlm("mini?batch=1", role="planner")
+    return VlmPlanner(model, load_pack("mini"), check=model.plan_check)  # type: ignore[attr-defined]
+
+
 async def answered(out: Path, asked: list[str], max_attempts: int) -> list[dict[str, Any]]:
-    """Answer requests as the page does: by the planner's own plan, one call of a model at a time."""
-    pack = load_pack("mini")
-    planner = VlmPlanner(load_vlm("mini?check=false&batch=1", role="planner"), pack)
-    critic = VlmCritic(load_vlm("mini?batch=1", role="critic"), pack)
+    """Answer requests as `interleave generate` does, one call of a model at a time."""
+    planner = planner_of()
+    critic = VlmCritic(load_vlm("mini?batch=1", role="critic"), load_pack("mini"))
     generator = load_generator("mini")
     rules = Rules(max_attempts=max_attempts)
     runs = []
     for text in asked:
         events: list[dict[str, Any]] = []
-        async for event in interleave(
-            Request((Text(text),)), planner=planner, generator=generator, critic=critic, rules=rules
-        ):
-            events.append(as_json(event) | kept(event, out / "images"))
+        request = accept_request(Request.of(text), {})
+        try:
+            async for event in interleave(
+                request, planner=planner, generator=generator, critic=critic, rules=rules
+            ):
+                events.append(as_json(event) | kept(event, out / "images"))
+        except Asked as asked:
+            events.append({"type": "asked", "question": asked.question.model_dump(mode="json")})
         runs.append({"request": text, "events": events})
     return runs
 

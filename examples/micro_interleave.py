@@ -88,7 +88,7 @@ def ask(count: int, rng: Random) -> tuple[Array, Array]:
     plans = phrase(rng.integers(1, 17, (count, 3)), LINES[shape], rng)
     return np.insert(plans[:, :, :2].reshape(count, 6), 6, SHAPE + shape, 1), plans
 
-# 3. LEARNING. A tensor remembers how it was computed; so the slope of a loss finds its way to every weight.
+# 3. LEARNING. A tensor keeps what it was computed from; so `learn` finds the slope of a loss at every weight.
 class Tensor:
     numbers = itertools.count()
     def __init__(self, value: Array, parents: tuple = (), back: Callable = lambda slope: ()) -> None:
@@ -326,7 +326,7 @@ def train_grpo(critic: Writer, generator: Generator, attempts: Attempts, rng: Ra
         adam.step()
     return critic
 
-# 7. THE LOOP: plan, draw, judge, draw again. There is no truth in here.
+# 7. THE LOOP: plan, draw, judge, draw again. The true scenes are not used here.
 def make(requests: Array, planner: Writer | None, generator: Generator, critic: Writer | None,
          rng: Random, tries: int = 3) -> tuple[list[Array], float]:
     """Return the image after each step (the only one without a planner) and the images drawn per request."""

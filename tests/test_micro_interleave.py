@@ -164,6 +164,38 @@ def test_rewards_of_every_case() -> None:
     assert rewards == pytest.approx([0.8, 0.7, 0.7, 1.0, 0.8, 0.0])
 
 
+def test_attempts_are_labelled_by_what_they_show() -> None:
+    right = micro.collect(Painter(), rng(), 20)
+    assert right.right.all() and len(right.right) == 60
+    assert (micro.meaning(right.used)[0] == micro.meaning(right.planned)[0]).all()
+    assert (right.used != right.planned).any(1).sum() > 10  # said in other words
+    *_, replies = micro.critic_examples(right, rng(), 16)
+    assert (replies == micro.ACCEPTANCE).all()
+    idle = SimpleNamespace(draw=lambda before, prompts, start: before)
+    wrong = micro.collect(idle, rng(), 20)
+    assert not wrong.right.any()
+    *_, replies = micro.critic_examples(wrong, rng(), 16)
+    assert (replies[:, 0] == micro.REJECT).all() and micro.is_prompt(replies[:, 1:]).all()
+
+
+def test_grpo_learns_from_differences_of_reward_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    painter = Painter(*(f"ruby ball {place}" for place in micro.PLACES))
+    attempts = micro.collect(painter, rng(), 100)
+    assert 0 < attempts.right.mean() < 1
+    critic = micro.Writer(rng(1), width=8)
+    started = [each.value.copy() for each in critic.learned]
+
+    def moved() -> bool:
+        learned = micro.train_grpo(critic, painter, attempts, rng(2), steps=1).learned
+        return any((one.value != other).any() for one, other in zip(learned, started, strict=True))
+
+    monkeypatch.setattr(micro, "reward", lambda generator, tried, reply, start: np.ones(len(reply)))
+    assert not moved()
+    monkeypatch.setattr(micro, "reward", lambda generator, tried, reply, start: reply[:, 0] == micro.REJECT)
+    assert moved()
+    assert all((one.value == other).all() for one, other in zip(critic.learned, started, strict=True))
+
+
 def test_a_reply_better_than_its_group_becomes_likelier() -> None:
     critic = micro.Writer(rng())
     seen = rng(1).random((2, 9, 2 * micro.PIXELS)).astype(np.float32), np.array([words("red ball top")] * 2)
@@ -242,9 +274,9 @@ def test_each_part_of_the_method_helps_and_shuffled_rewards_do_not() -> None:
     ran = subprocess.run(
         [sys.executable, str(FILE)], capture_output=True, text=True, timeout=10 * HANGS_AFTER, check=True
     )
-    rows = re.findall(r"^ *(\w[\w, ]+?) +[\d.]+ \[ *([\d.]+), +([\d.]+)\]", ran.stdout, re.MULTILINE)
-    base, plan, sft, grpo, shuffled = (float(high) for _, _, high in rows)
-    assert base < float(rows[1][1]), ran.stdout
-    assert plan < float(rows[2][1]), ran.stdout
-    assert sft < float(rows[3][1]), ran.stdout
-    assert float(rows[4][1]) <= sft and shuffled < grpo, ran.stdout
+    table = re.findall(r" ([\d.]+) \[ *([\d.]+), +([\d.]+)\]", ran.stdout)
+    shares, lows, highs = (list(map(float, column)) for column in zip(*table, strict=True))
+    base, plan, sft, grpo, shuffled = range(5)
+    for worse, better in ((base, plan), (plan, sft), (sft, grpo), (shuffled, grpo)):
+        assert highs[worse] < lows[better], ran.stdout
+    assert shares[shuffled] <= highs[sft], ran.stdout

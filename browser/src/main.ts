@@ -1,16 +1,17 @@
 /** The page: a request, the models on this device, and the document as it comes. */
 
-import type { Facts } from "./engine/engine";
+import type { Facts, Wish } from "./engine/engine";
 import type { Pixels } from "./engine/messages";
 import { button, element } from "./page/dom";
 import { stepsView, stepView } from "./page/document";
 import { asHtml, save } from "./page/export";
-import { begin, fold, type Record } from "./page/record";
-import type { Reading } from "./reading/vocabulary";
-import type { Asked, Told } from "./worker";
+import { begin, type Choices, fold, notesOf, type Record } from "./page/record";
+import { questionView, refusalView } from "./page/notice";
+import type { Asked, Part, Told } from "./worker";
 
 const MAX_ATTEMPTS = 5; // the default of the command line
 const MAX_CHARACTERS = 2000; // far more than the planner reads
+const NAMES: { [part in Part]: string } = { agents: "the planner and the critic", generator: "the image model" };
 
 const facts = (await (await fetch("models.json")).json()) as Facts;
 const megabytes = Math.ceil(facts.bytes / 1e6);
@@ -35,7 +36,7 @@ const form = element(
   "form",
   { class: "head column no-print" },
   element("h1", {}, "What would you like to explain or tell?"),
-  element("p", { id: "about" }, "A planner writes the steps, a small model draws them, and a critic has wrong images redrawn. All of it runs in this tab, in the miniature’s small world: animals, plants, vehicles, houses, weather."),
+  element("p", { id: "about" }, `A planner writes the steps, a small model draws them, and a critic has wrong images redrawn. All of it runs in this tab, in a small world of ${facts.kinds} kinds of things: animals, people, plants, food, vehicles, houses, furniture, weather.`),
   element("label", { class: "visually-hidden", for: "request" }, "Your request"),
   request,
   element("div", { class: "examples" }, ...facts.examples.map((text) => button(text, "", () => fill(text)))),
@@ -60,8 +61,7 @@ const about = element(
     "ul",
     {},
     threads,
-    element("li", {}, "Plans are drawn as the small planner writes them, even if they do not fit the request. The page names things that a plan leaves out. The installed program checks more, and asks back."),
-    element("li", {}, "Only requests in English, and of text alone: no stories in your own sentences, no images of your own. The installed program takes both."),
+    element("li", {}, "Requests are in English, and of text alone. The installed program also takes images of your own, writes long documents and keeps its runs."),
     element("li", {}, "Nothing is kept when the tab is closed: save the document first."),
   ),
 );
@@ -70,7 +70,7 @@ let record: Record | null = null;
 let seconds = 0;
 let isLoading = false;
 let isReady = false;
-let asked: { request: string; reading?: Reading } | null = null;
+let waiting: Wish | null = null;
 
 document.querySelector("#page")!.replaceChildren(form, loading, notice, paper, live, about);
 form.addEventListener("submit", (event) => {
@@ -89,7 +89,7 @@ else offerLoading();
 function load(): void {
   if (isLoading) return;
   isLoading = true;
-  showProgress("Loading the planner", 0, facts.files.planner.reduce((sum, file) => sum + file.bytes, 0));
+  showProgress("agents", 0, facts.files.agents.reduce((sum, file) => sum + file.bytes, 0));
   send({ type: "load", facts });
 }
 
@@ -110,8 +110,8 @@ function savesData(): boolean {
   return (navigator as { connection?: { saveData?: boolean } }).connection?.saveData ?? false;
 }
 
-function showProgress(what: string, done: number, total: number): void {
-  const said = `${what}: ${Math.floor(done / 1e6)} of ${Math.ceil(total / 1e6)} MB`;
+function showProgress(part: Part, done: number, total: number): void {
+  const said = `Loading ${NAMES[part]}: ${Math.floor(done / 1e6)} of ${Math.ceil(total / 1e6)} MB`;
   const bar = loading.querySelector("progress");
   if (!bar) {
     loading.replaceChildren(element("p", { class: "quiet" }, said), element("progress", { value: done, max: total, "aria-label": "Loading" }));
@@ -147,54 +147,40 @@ function fill(text: string): void {
   request.focus();
 }
 
-function start(): void {
+function start(choices: Choices = {}): void {
   const text = request.value.trim() || facts.examples[0]!;
   request.value = text;
-  asked = { request: text };
+  waiting = { request: text, ...choices };
   load();
   notice.replaceChildren();
-  if (isReady) send({ type: "read", request: text });
-  else say("The document begins as soon as the planner is loaded.");
-  showButtons();
-}
-
-/** Begin, unless the request names what the world lacks. */
-function checked(reading: Reading): void {
-  if (!asked) return;
-  asked.reading = reading;
-  if (reading.language) {
-    refuse(`The miniature reads English only, and this looks like ${reading.language}.`, []);
-    return;
-  }
-  if (!reading.unknown.length) return begun();
-  const words = reading.unknown.map(({ word, nearest }) => (nearest.length ? `“${word}” (it has ${nearest.join(", ")})` : `“${word}”`));
-  refuse(`The miniature does not know ${words.join(", ")}.`, [button("Make it anyway", "", begun)]);
-}
-
-function refuse(said: string, choices: Node[]): void {
-  notice.replaceChildren(element("div", { class: "note warn" }, element("p", {}, said), ...choices));
-  if (!choices.length) asked = null;
-  showButtons();
+  if (isReady) begun();
+  else say("The document begins as soon as the planner and the critic are loaded.");
 }
 
 function begun(): void {
-  if (!asked?.reading) return;
-  const { corrected, text } = asked.reading;
-  const notes = Object.entries(corrected).map(([typed, meant]) => `Read “${typed}” as “${meant}”.`);
+  if (!waiting) return;
+  const wish = waiting;
+  waiting = null;
   notice.replaceChildren();
-  record = begin(asked.request, notes, Number(seed.value) || 0);
-  asked = null;
+  record = begin(wish, Number(seed.value) || 0);
   seconds = 0;
   const maxAttempts = Math.min(Math.max(Math.round(Number(attempts.value)) || MAX_ATTEMPTS, 1), 9);
-  send({ type: "make", request: text, rules: { maxAttempts, seed: record.seed } });
+  send({ type: "make", wish, rules: { maxAttempts, seed: record.seed } });
   showDocument();
-  scrollToDocument();
   showButtons();
 }
 
-function scrollToDocument(): void {
-  const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
-  paper.scrollIntoView({ behavior: still ? "auto" : "smooth" });
+/** Nothing is drawn: say why, and what can be done. */
+function notBegun(why: HTMLElement): void {
+  record = null;
+  paper.replaceChildren();
+  notice.replaceChildren(why);
+  showButtons();
+  notice.scrollIntoView({ behavior: scrolling(), block: "nearest" });
+}
+
+function scrolling(): ScrollBehavior {
+  return matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth";
 }
 
 function showButtons(): void {
@@ -222,7 +208,7 @@ function showDocument(): void {
       "header",
       { class: "column" },
       element("h1", {}, record.request),
-      ...record.notes.map((note) => element("p", { class: "quiet" }, note)),
+      ...notesOf(record).map((note) => element("p", { class: "quiet" }, note)),
       record.plan?.reasoning ? element("p", { class: "quiet no-print" }, `The planner: ${record.plan.reasoning}`) : null,
       element("p", { id: "state", class: "quiet no-print" }, ""),
       element(
@@ -243,7 +229,7 @@ function again(): void {
   if (!record || record.state === "planning" || record.state === "drawing") return;
   seed.value = String(record.seed + 1);
   request.value = record.request;
-  start();
+  start(record.choices);
 }
 
 function showState(): void {
@@ -296,10 +282,10 @@ function replaceStep(number: number): void {
 
 worker.addEventListener("error", (event) => failed(event.message || "the models cannot be started in this browser", true));
 worker.addEventListener("message", ({ data }: MessageEvent<Told>) => {
-  if (data.type === "progress") {
-    showProgress(data.part === "planner" ? "Loading the planner" : "Loading the image model and the critic", data.progress.done, data.progress.total);
-  } else if (data.type === "ready") ready(data.part, data.threads);
-  else if (data.type === "reading") checked(data.reading);
+  if (data.type === "progress") showProgress(data.part, data.progress.done, data.progress.total);
+  else if (data.type === "ready") ready(data.part, data.threads);
+  else if (data.type === "refused") notBegun(refusalView(data, fill, () => start({ nearest: true })));
+  else if (data.type === "asked") notBegun(questionView(data.question, data.plan, (plan) => start({ plan })));
   else if (data.type === "failed") failed(data.message, data.loading);
   else if (data.type === "done") {
     seconds = data.seconds;
@@ -307,13 +293,9 @@ worker.addEventListener("message", ({ data }: MessageEvent<Told>) => {
   } else if (record) {
     seconds = data.seconds;
     const step = fold(record, data.event, urlOf);
-    if (data.leftOut.length) {
-      const named = data.leftOut.map((word) => `“${word}”`).join(", ");
-      record.notes.push(`This plan leaves out ${named}. Stop it, and say it in other words or smaller steps.`);
-    }
     if (!step) {
       showDocument();
-      scrollToDocument();
+      paper.scrollIntoView({ behavior: scrolling() });
     } else replaceStep(step.plan.number);
     const next = record.steps.find((each) => each.state === "drawing" && each !== step);
     if (next) replaceStep(next.plan.number);
@@ -321,16 +303,16 @@ worker.addEventListener("message", ({ data }: MessageEvent<Told>) => {
   }
 });
 
-function ready(part: "planner" | "images", count: number): void {
+function ready(part: Part, count: number): void {
   showThreads(count);
-  if (part === "images") {
+  if (part === "generator") {
     loading.replaceChildren();
     document.documentElement.dataset.models = "ready";
     void keepForOffline(); // not before: it would load the same files at the same time
     return;
   }
   isReady = true;
-  if (asked) send({ type: "read", request: asked.request });
+  begun();
 }
 
 function failed(message: string, whileLoading: boolean): void {

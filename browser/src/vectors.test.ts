@@ -6,15 +6,20 @@ import * as ort from "onnxruntime-web/wasm";
 import { describe, expect, test } from "vitest";
 
 import { BytePairEncoding } from "./engine/bpe";
-import { Engine, type Facts } from "./engine/engine";
+import { Engine, type Facts, type Wish } from "./engine/engine";
 import { chosen, LanguageModel, type Reply } from "./engine/language-model";
 import { MersenneTwister, normalNoise } from "./engine/random";
 import { judge } from "./loop/agents";
 import { interleave, type Models } from "./loop/pipeline";
+import { objection } from "./loop/plan-audit";
 import { contradictionIn, parsePlan, parseVerdict } from "./loop/replies";
-import { ReplyError } from "./loop/types";
+import { Asked, ReplyError, type Plan } from "./loop/types";
+import { listed } from "./reading/expressions";
+import { readingOf, type Tables } from "./reading/reading";
+import { Refused } from "./reading/requests";
 import { namedStepCount } from "./reading/steps";
-import { type Tables, Vocabulary } from "./reading/vocabulary";
+import { shownBy } from "./world/effects";
+import { CELLS, type Scene } from "./world/scene";
 
 const VECTORS = process.env.VECTORS ?? "vectors";
 const DIST = process.env.DIST ?? "dist";
@@ -47,24 +52,79 @@ describe("words", () => {
     for (const { text, wanted } of vectors.steps) expect(namedStepCount(text, facts.steps), text).toBe(wanted);
   });
 
-  test("typing errors, and what the world lacks", () => {
-    const vocabulary = new Vocabulary(json("words.json") as Tables);
-    for (const { asked, ...reading } of vectors.readings) expect(vocabulary.read(asked), asked).toEqual(reading);
-  });
 });
 
-describe("what a plan leaves out", () => {
-  const vocabulary = new Vocabulary(json("words.json") as Tables);
-  const step = { number: 1, name: null, instruction: null, prompt: "A meadow with an orange cat.", caption: null };
+describe("requests and plans", () => {
+  const tables = json("words.json") as Tables;
+  const { requests, check, sentences } = readingOf(tables, facts.steps);
 
-  test.each([
-    ["Draw a cat and two dogs.", ["dogs"]],
-    ["Draw a kitten.", []],
-    ["Draw a cat without a dog.", []],
-  ])("%s", (request, words) => {
-    expect(vocabulary.leftOut(request, { steps: [step], reasoning: "" })).toEqual(words);
+  test("requests as the planner reads them, and why others are refused", () => {
+    for (const { asked, nearest, ...wanted } of vectors.readings) {
+      const found = orRefused(() => requests.accept(asked, nearest));
+      expect(typeof found === "string" ? { refused: found } : found, asked).toEqual(wanted);
+    }
   });
+
+  // In slices: so many in one test would keep vitest from its other work.
+  const slices = Array.from({ length: 20 }, (_, place) => vectors.answers.filter((_: unknown, each: number) => each % 20 === place));
+
+  test.each(slices)("what the package has answered, part $#", async (...cases) => {
+    for (const { answer, ...asked } of cases) {
+      expect(answerTo(asked), JSON.stringify(asked)).toBe(asked.plan ? answer.split(" | ").at(-1) : answer);
+      await turn();
+    }
+  });
+
+  test("scenes of prompts, and what they show", () => {
+    for (const { prompts, scene, shown } of vectors.scenes) {
+      const found = prompts.reduce((before: Scene | null, prompt: string) => sentences.parsePrompt(prompt, before), null);
+      expect(found, prompts.join(" ")).toEqual(scene);
+      expect(found.cells.length).toBe(CELLS);
+      expect([...shownBy(prompts, sentences)].sort(), prompts.join(" ")).toEqual(shown);
+    }
+  });
+
+  test("the critic's audit of plans", async () => {
+    const critic = await LanguageModel.load(ort, read, facts.critic, facts.characters);
+    for (const { asked, plan, objection: wanted } of vectors.audits) {
+      expect(await objection(critic, asked, plan, check.tables, turn), asked).toBe(wanted);
+    }
+    expect(vectors.audits.filter((each: { objection: string }) => each.objection).length).toBeGreaterThan(0);
+  });
+
+  /** The answer to a case of the package's own tests, in its words. */
+  function answerTo({ text, plan, near, prompt }: { text: string; plan?: any[]; near?: string; prompt?: string }): string {
+    if (plan) return check.question({ text, captions: [], notes: [] }, planFrom(plan))?.text ?? "right";
+    if (near !== undefined) {
+      const known = near.trim() ? requests.nearest(near, 5) : [];
+      return [...new Set([...known, ...tables.requests.examples])].slice(0, 5).join(" | ");
+    }
+    if (prompt !== undefined) return asRecorded(orRefused(() => requests.checkPrompt(prompt), false), () => "drawn");
+    return asRecorded(orRefused(() => requests.accept(text)), (read) => [`read: ${read.text}`, ...read.notes].join(" | "));
+  }
+
+  function asRecorded<T>(found: T | string, write: (value: T) => string): string {
+    return typeof found === "string" ? `refused: ${found}` : write(found);
+  }
 });
+
+function planFrom([reasoning, ...steps]: any[]): Plan {
+  return { reasoning, steps: steps.map(([name, prompt, caption], place) => ({ number: place + 1, name, prompt, caption, instruction: null })) };
+}
+
+/** What a function returns, or the refusal in the words of the command line. */
+function orRefused<T>(run: () => T, takesNearest = true): T | string {
+  try {
+    return run();
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    const pairs = Object.entries(error.nearest).map(([word, near]) => `${near} for ${word}`);
+    const nearest = pairs.length && takesNearest ? ` Take ${listed(pairs)} with nearest=True.` : "";
+    const can = error.message.endsWith("sorry!") ? "In English it can do, for example," : "It can do";
+    const suggested = error.suggestions.map((each) => `“${each}”`).join(" or ");
+    return `${error.message}${nearest} ${can} ${suggested}. For anything else use real models: \`interleave models list\` lists them.`;
+  }
+}
 
 describe("numbers", () => {
   test("noise", () => {
@@ -124,7 +184,7 @@ describe("the loop", () => {
       },
     };
     const found: object[] = [];
-    for await (const event of interleave("anything", models, { maxAttempts, seed })) {
+    for await (const event of interleave(models, { maxAttempts, seed })) {
       if (event.type === "drawn") {
         const { image, ...told } = event;
         found.push({ ...told, size: [image.width, image.height] });
@@ -149,11 +209,38 @@ describe("the loop", () => {
 
 describe("runs", () => {
   const engine = Engine.load(ort, facts, read, Promise.resolve(read));
+  const rulesOf = (maxAttempts: number) => ({ maxAttempts, seed: 0 });
+
+  async function planned(wish: Wish): Promise<{ plan: Plan; question: unknown }> {
+    try {
+      for await (const event of (await engine).answer(wish, rulesOf(1), turn)) if (event.type === "planned") return { plan: event.plan, question: null };
+    } catch (error) {
+      if (error instanceof Asked) return { plan: error.plan, question: error.question };
+      throw error;
+    }
+    throw new Error("no plan");
+  }
+
+  test.each(vectors.plannings as any[])("the plan of “$asked”, or a question", async ({ asked, plan, question }) => {
+    const found = await planned({ request: asked, nearest: true });
+    expect(found.question).toEqual(question);
+    expect(plan).toMatchObject(found.plan);
+  });
+
+  test("a plan that the user has mended", async () => {
+    const { plan } = vectors.plannings[0];
+    expect((await planned({ request: "anything", plan })).plan).toEqual(plan);
+    const steps = [{ ...plan.steps[0], prompt: "Add an xqzzt." }];
+    await expect(planned({ request: "anything", plan: { ...plan, steps } })).rejects.toThrow("the miniature does not know “xqzzt”.");
+  });
 
   test.each(vectors.runs.slice(0, RUNS) as Run[])("$request", async ({ request, events }) => {
-    const rules = { maxAttempts: vectors.maxAttempts, seed: 0 };
     const expected = [...events];
-    for await (const event of (await engine).answer(request, rules, turn)) {
+    if (events[0].type === "asked") {
+      expect((await planned({ request })).question).toEqual(events[0].question);
+      return;
+    }
+    for await (const event of (await engine).answer({ request }, rulesOf(vectors.maxAttempts), turn)) {
       const wanted = expected.shift();
       expect(event.type).toBe(wanted.type);
       if (event.type === "planned") expect(wanted.plan).toMatchObject(event.plan);

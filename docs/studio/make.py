@@ -27,6 +27,7 @@ VIEWS = {
     "document": ("/#/d/{done}", "text=Export"),
     "step": ("/#/d/{done}/step/2", "dialog .compare img"),
     "slides": ("/#/d/{done}/slides/3", "dialog img"),
+    "export": ("/#/d/{done}", "text=Export and share"),
     "inside": ("/#/d/{done}/inside", ".log summary"),
     "library": ("/#/library", "li img"),
     "queue": ("/#/queue", "h1"),
@@ -56,6 +57,9 @@ def sheet(browser: Browser, url: str, address: str, seen: str) -> Image.Image:
             page.add_init_script("localStorage.setItem('interleave-rater', 'ann')")
             page.goto(url + address)
             page.locator(seen).first.wait_for()
+            if seen == VIEWS["export"][1]:
+                page.locator(seen).click()
+                page.locator("dialog summary").click()
             page.wait_for_timeout(1200)
             small = shot(page).resize((int(size[0] * SCALE), height), Image.Resampling.LANCZOS)
             whole.paste(small, (left, GAP + row * (height + GAP)))

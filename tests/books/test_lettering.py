@@ -114,6 +114,28 @@ def test_a_generator_is_told_to_draw_no_writing_where_words_are_set_later(tmp_pa
     assert without_writing(request, GeneratorCapabilities(draws_writing=False)) is request
 
 
+def test_a_redraw_below_lettering_that_was_added_or_removed_later_follows_it(tmp_path: Path) -> None:
+    planned = (Lettering(kind="label", text="paw"),)
+    steps = (
+        PlanStep(number=1, prompt="a cat", caption="A cat."),
+        PlanStep(number=2, prompt="a dog", caption="A dog.", lettering=planned),
+    )
+    folder = tmp_path / "run"
+    interleave.generate(
+        "Cat", profile="dry-run", generator="solid?size=64", plan=Plan(steps=steps), out=folder, critic="none"
+    )
+    changed = tmp_path / "words.json"
+    hello = {"kind": "speech", "text": "hello", "target": "cat"}
+    words = [{"number": 1, "lettering": [hello]}, {"number": 2, "lettering": []}]
+    changed.write_text(json.dumps({"steps": words}))
+    assert run(["edit", str(folder), "words", "--from", str(changed)]) == 0
+    interleave.edit(folder).redraw(1)
+    lines = [json.loads(line) for line in (folder / "journal.jsonl").read_text("utf-8").splitlines()]
+    first, second = [line for line in lines if line["event"] == "drawn"][2:]
+    assert (first["step"], first["prompt"], first["sent"]) == (1, "a cat", f"a cat\n{NO_WRITING}")
+    assert second["step"] == 2 and "sent" not in second
+
+
 def test_lettering_is_a_word_of_the_document_that_can_be_undone(tmp_path: Path) -> None:
     steps = (PlanStep(number=1, prompt="a cat", caption="A cat."), PlanStep(number=2, caption="End."))
     folder = tmp_path / "run"

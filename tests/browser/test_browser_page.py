@@ -16,7 +16,7 @@ from browser_site import READY, SOURCE, Site, make, opened, run
 from PIL import Image
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator
+    from playwright.sync_api import Browser, Locator, Page
 
 pytestmark = pytest.mark.slow
 AXE = SOURCE / "node_modules" / "axe-core" / "axe.min.js"
@@ -52,6 +52,10 @@ def test_twenty_requests_are_answered_as_python_answers_them(
     with opened(browser, site) as page:
         page.wait_for_selector(READY)
         for wanted in expected["runs"]:
+            if wanted["events"][0]["type"] == "asked":
+                ask(page, wanted["request"], "#notice .question")
+                assert shown_in(page) == as_sentence(wanted["events"][0]["question"]["text"])
+                continue
             make(page, wanted["request"], expected["maxAttempts"])
             plan = wanted["events"][0]["plan"]
             steps = page.locator("section.step").all()
@@ -86,18 +90,75 @@ def compare_attempts(shown: Locator, events: list[dict[str, Any]], images: Path)
         assert np.abs(pixels.astype(int) - wanted).max() <= MOST_LEVELS
 
 
-def test_what_the_world_lacks_is_refused_by_name(browser: Browser, site: Site) -> None:
+def test_what_the_world_lacks_is_refused_by_name_and_can_be_exchanged(browser: Browser, site: Site) -> None:
     with opened(browser, site) as page:
         page.wait_for_selector(READY)
-        page.fill("#request", "Draw an xqzzt.")
-        page.click("button[type=submit]")
-        assert "does not know “xqzzt”" in page.inner_text("#notice .warn")
+        ask(page, "Draw an xqzzt.", "#notice .refusal")
+        assert shown_in(page) == "The miniature does not know “xqzzt”."
         assert page.locator("section.step").count() == 0
-        page.fill("#request", "Zeichne mir einen Frosch und ein Haus bitte")
-        page.click("button[type=submit]")
-        page.wait_for_selector("#notice .warn:has-text('German')")
+        ask(page, "Zeichne mir einen Frosch und ein Haus bitte", "#notice .refusal:has-text('German')")
+        ask(page, "Draw a unicorn in the snow.", "#notice .refusal:has-text('unicorn')")
+        suggested = page.locator(".refusal .examples button").first.inner_text()
+        page.click("text=Take horse for unicorn")
+        page.wait_for_selector("article[data-state=done]")
+        assert "No unicorn here: a horse instead." in page.inner_text("article header")
+        page.click("text=Other images")  # are made in the same way
+        page.wait_for_selector("article[data-state=drawing]")
+        page.wait_for_selector("article[data-state=done]")
+        ask(page, "Draw a unicorn in the snow.", "#notice .refusal:has-text('unicorn')")
+        page.click(f".refusal button:text-is('{suggested}')")
+        assert page.input_value("#request") == suggested
         make(page, "Draw a caat.")
         assert "Read “caat” as “cat”." in page.inner_text("article header")
+
+
+def test_a_plan_that_does_not_fit_is_asked_back_and_can_be_mended(
+    browser: Browser, site: Site, vectors: Path
+) -> None:
+    plannings = json.loads((vectors / "vectors.json").read_text("utf-8"))["plannings"]
+    asked = next(each for each in plannings if each["question"])
+    with opened(browser, site) as page:
+        page.wait_for_selector(READY)
+        ask(page, asked["asked"], "#notice .question")
+        assert shown_in(page) == as_sentence(asked["question"]["text"])
+        assert page.locator("section.step").count() == 0
+        fields = page.locator(".mend textarea").all()
+        said = [text for step in asked["plan"]["steps"] for text in (step["prompt"], step["caption"])]
+        assert [each.input_value() for each in fields] == said
+        for prompt, caption in zip(fields[::2], fields[1::2], strict=True):
+            prompt.fill("A meadow with an orange cat in the middle.")
+            caption.fill("This is my cat.")
+        page.click("text=Draw this plan")
+        page.wait_for_selector("article[data-state=done]")
+        assert {each.inner_text() for each in page.locator(".step .text").all()} == {"This is my cat."}
+        assert "orange cat in the middle" in page.inner_text(".attempt")
+        ask(page, asked["asked"], "#notice .question")
+        page.locator(".mend textarea").first.fill("Add an xqzzt.")
+        page.click("text=Draw this plan")
+        page.wait_for_selector("#notice .refusal:has-text('xqzzt')")
+
+
+def test_a_story_in_own_sentences_keeps_them(browser: Browser, site: Site) -> None:
+    told = ["A cat sleeps on the beach.", "A dog comes."]
+    with opened(browser, site) as page:
+        page.wait_for_selector(READY)
+        make(page, " ".join(told))
+        assert [each.inner_text() for each in page.locator(".step .text").all()] == told
+
+
+def ask(page: Page, request: str, answer: str) -> None:
+    """Ask for a document, and wait for what is answered instead."""
+    page.fill("#request", request)
+    page.click("button[type=submit]")
+    page.wait_for_selector(answer)
+
+
+def shown_in(page: Page) -> str:
+    return page.locator("#notice .note p").first.inner_text()
+
+
+def as_sentence(text: str) -> str:
+    return text[0].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
 
 def test_it_is_saved_as_one_file_and_printed_without_the_form(

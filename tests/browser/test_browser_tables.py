@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from importlib import util
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
+from interleave_mini.language.sentences import SPEECH
 from interleave_mini.language.words import one_of
 
 SOURCE = Path(__file__).parent.parent.parent / "browser"
@@ -33,11 +36,14 @@ def test_every_file_of_the_models_exists(assemble: ModuleType) -> None:
 
 
 def test_the_words_of_requests_and_the_texts_around_messages_can_be_written(assemble: ModuleType) -> None:
-    facts, words = assemble.model_facts(), assemble.reading_tables()
+    facts, tables = assemble.model_facts(), assemble.reading_tables()
     assert facts["planner"]["template"]["image"].count("<|image_pad|>") == 1
     assert facts["pack"]["planner_text"][-1]["pieces"][1] == "request"
+    words = tables["vocabulary"]
     assert "cat" in words["everyday"].split()
-    assert all(words[name] for name in ("neighbours", "askedFor", "knownPhrases", "meant", "foreign"))
+    assert all(words[name] for name in ("neighbours", "meant", "foreign", "telling", "examples"))
+    assert tables["world"]["kinds"]["cat"]["category"] == "animal"
+    assert set(tables["world"]["speech"]) == {"row", *SPEECH}
 
 
 def test_sets_of_words_become_the_same_expression_in_every_process() -> None:
@@ -46,9 +52,19 @@ def test_sets_of_words_become_the_same_expression_in_every_process() -> None:
 
 
 def test_no_expression_keeps_the_syntax_of_python(assemble: ModuleType) -> None:
-    words, steps = assemble.reading_tables(), assemble.model_facts()["steps"]
-    patterns = [text for text in (*words.values(), *steps.values(), *steps["named"]) if isinstance(text, str)]
+    patterns = [*texts_in(assemble.step_count_tables())]
+    for tables in assemble.reading_tables().values():
+        patterns += texts_in([tables.get(name, []) for name in ("expressions", "gaps", "wholes", "meantBy")])
+    assert len(patterns) > 100
     assert [text for text in patterns if re.search(r"\(\?P|\\Z|\(\?[aiLmsux]", text)] == []
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from texts_in(each)
 
 
 def test_the_page_asks_no_other_host_and_writes_no_markup() -> None:

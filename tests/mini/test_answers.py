@@ -8,7 +8,9 @@ from answers import answer, recorded
 PARTS = 8
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize(
+    "part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, PARTS))]
+)
 def test_requests_and_plans_are_answered_as_recorded(part: int) -> None:
     cases = recorded()[part::PARTS]
     assert len(cases) > 500

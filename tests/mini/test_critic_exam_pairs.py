@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +22,11 @@ from interleave_mini.bench.pairs import (
     read_pairs,
     write_pairs,
 )
-from interleave_mini.bench.scores import read_images
 from interleave_mini.language.prompts import parse_prompt
+from interleave_mini.reader import shared_reader
 from interleave_mini.reader.scores import shows
+from interleave_mini.world.scene import Relation, Scene, Size, Thing
+from interleave_mini.world.wider import ALL_BACKGROUNDS, ALL_KINDS
 
 SOME = 2 * len(FAULTS)
 
@@ -35,19 +38,32 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def alone(scene: Scene) -> list[Thing]:
+    """All things, whatever carries them: what leaves its carrier is large again."""
+    return [replace(thing.alone, size=Size.LARGE) for thing in scene.everything.values()]
+
+
+def test_the_whole_world_is_examined() -> None:
+    shown = [scene for each in questions(0, 700) for scene in (each.before, each.target)]
+    assert {thing.kind for scene in shown for thing in scene.everything.values()} == set(ALL_KINDS)
+    assert {scene.background for scene in shown} == set(ALL_BACKGROUNDS)
+    loads = Counter(thing.load.relation for scene in shown for thing in scene.things.values() if thing.load)
+    assert set(loads) == set(Relation)
+
+
 def test_every_question_has_one_right_and_one_wrong_scene() -> None:
     made = list(questions(0, 20 * len(FAULTS)))
     assert Counter(each.fault for each in made) == dict.fromkeys(FAULTS, 20)
     for each in made:
         assert parse_prompt(each.prompt, each.before) == each.target != each.before
-        old, new = (sorted(filter(None, scene.cells), key=repr) for scene in (each.target, each.wrong))
         if each.fault == "nothing":
             assert each.wrong == each.before
         elif each.fault == "writing":
             assert each.wrong == each.target
         else:
             assert each.wrong not in (each.target, each.before)
-            assert len(new) - len(old) == (each.fault == "number")
+            old, new = (sorted(map(repr, alone(scene))) for scene in (each.target, each.wrong))
+            assert (len(new) > len(old)) == (each.fault == "number")
             assert (old == new) == (each.fault == "place")
     assert [each.pairs() for each in questions(0, 5)] == [each.pairs() for each in made[:5]]
     assert made[0].prompt != next(questions(1, 1)).prompt
@@ -59,9 +75,11 @@ def test_the_changed_thing_differs_in_one_way(fault: str) -> None:
         if each.fault != fault:
             continue
         ((one, other),) = [
-            both for both in zip(each.target.cells, each.wrong.cells, strict=True) if both[0] != both[1]
+            (thing, changed)
+            for spot, thing in each.target.everything.items()
+            if (changed := each.wrong.at(spot)) is None or changed.alone != thing.alone
         ]
-        assert one is not None and other is not None
+        assert other is not None
         kept = {
             "kind": one.kind == other.kind,
             "colour": one.colour == other.colour,
@@ -80,12 +98,13 @@ def test_the_images_show_what_the_labels_say(data: Path) -> None:
         RIGHT: len(FAULTS),
         **dict.fromkeys(FAULTS, 1),
     }
-    names = sorted(path.name for path in (data / "images").iterdir())
-    images = [Image.open(data / "images" / name) for name in names]
-    read = dict(zip([f"images/{name}" for name in names], read_images(images), strict=True))
     for each in questions(0, len(FAULTS)):
         right, wrong = each.pairs()
         assert right == pairs[right.id] and wrong == pairs[wrong.id]
+        truths = {right.before: each.before, right.after: each.target, wrong.after: each.wrong}
+        shown = [Image.open(data / name) for name in truths]
+        readings = shared_reader().read_many(shown, expected=[list(truths.values())] * len(truths))
+        read = dict(zip(truths, readings, strict=True))
         assert shows(read[right.before], each.before)
         assert shows(read[right.after], each.target)
         pixels = {name: np.asarray(Image.open(data / name)) for name in read}
@@ -122,6 +141,10 @@ def test_critics_that_do_not_look_are_right_half_of_the_time(
         assert found["false_alarms"]["mean"] == alarms  # type: ignore[index]
         assert found["questions"]["mean"] == 0.0  # type: ignore[index]
         assert {share["mean"] for share in found["caught"].values()} == {alarms}  # type: ignore[attr-defined]
+    command = ["bench", "critic-exam", "--critic", "always-no", "--data", str(data), "--out", str(tmp_path)]
+    assert run(command) == 0
+    printed = capsys.readouterr()
+    assert {"always-yes", "always-no"} <= set((printed.out + printed.err).split())
 
 
 def test_the_oracle_finds_every_fault_but_writing_and_twice_the_same(

@@ -84,6 +84,7 @@ def test_a_gripper_at_rest_is_drawn_as_in_its_scene() -> None:
     assert (shot_pixels(still) == draw_pixels(bench)).all()
 
 
+@pytest.mark.slow
 def test_torch_paints_films_with_the_same_pixels() -> None:
     torch = pytest.importorskip("torch")
     from interleave_mini.world.drawing import TorchPainter

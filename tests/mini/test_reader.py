@@ -127,7 +127,7 @@ def _half_resolution(pixels: Pixels) -> Pixels:
 
 @pytest.mark.parametrize("damage", [_noise, _jpeg, _blur, _half_resolution])
 def test_a_little_damage_changes_nothing(damage: Callable[[Pixels], Pixels]) -> None:
-    drawn = scenes(24, 4, most=7)
+    drawn = scenes(8, 4, most=7)
     readings = shared_reader().read_many(np.stack([damage(each) for each in draw_many(drawn)]))
     right = [shows(reading, scene) for reading, scene in zip(readings, drawn, strict=True)]
     assert all(right), f"{right.count(False)} of {len(drawn)}"
@@ -152,7 +152,7 @@ def test_images_of_other_modes_are_read() -> None:
 
 
 def test_an_image_without_colours_is_not_taken_for_the_scene() -> None:
-    drawn = scenes(12, 6, least=3, most=6)
+    drawn = scenes(4, 6, least=3, most=6)
     readings = shared_reader().read_many([draw(scene).convert("L") for scene in drawn])
     assert not any(shows(reading, scene) for reading, scene in zip(readings, drawn, strict=True))
 
@@ -211,7 +211,7 @@ def _halves_of_two(shown: Pixels, empty: Pixels, thing: Thing, rng: Random) -> P
 )
 def test_half_drawn_and_blended_things_are_unclear(spoil: Callable[..., Pixels], most_clear: float) -> None:
     rng, clear = Random(7), 0
-    drawn = scenes(40, 8, least=1, most=5)
+    drawn = scenes(20, 8, least=1, most=5)
     images, cells = draw_many(drawn), [rng.choice(list(scene.things)) for scene in drawn]
     for scene, image, cell in zip(drawn, images, cells, strict=True):
         top, left = corner(cell)
@@ -226,10 +226,11 @@ def test_half_drawn_and_blended_things_are_unclear(spoil: Callable[..., Pixels],
 # On a device
 
 
+@pytest.mark.slow
 def test_torch_reads_as_numpy_does() -> None:
     torch = pytest.importorskip("torch")
     rng = Random(9)
-    pixels = draw_many([*scenes(24, 9), *(scene_with_gripper(rng) for _ in range(8))])
+    pixels = draw_many([*scenes(6, 9), *(scene_with_gripper(rng) for _ in range(2))])
     pixels = np.stack([_noise(each) if index % 2 else each for index, each in enumerate(pixels)])
     plain = shared_reader().read_many(pixels)
     for found in (Reader("cpu").read_many(pixels), Reader("cpu").read_many(torch.from_numpy(pixels))):

@@ -2,8 +2,9 @@
 
 import { TooLong, type Pause, type Reply, type Sampling } from "../engine/language-model";
 import type { Message, Part, Pixels } from "../engine/messages";
+import type { Accepted } from "../reading/requests";
 import { parsePlan, parseVerdict } from "./replies";
-import { ReplyError, type Plan, type Verdict } from "./types";
+import { Asked, ReplyError, type Plan, type Question, type Verdict } from "./types";
 
 const REASKS = 3;
 const REASK_TEMPERATURE = 0.7;
@@ -26,15 +27,37 @@ export interface CriticInput {
   after: Pixels;
 }
 
-/** Write the plan of a request. `wanted` is the number of steps that it names, if any. */
-export function plan(model: Model, pack: Pack, request: string, wanted: number | null, maxSteps: number, pause: Pause): Promise<Plan> {
+/** What finds out whether a plan fits its request. */
+export interface Checks {
+  /** The number of steps that a request names, if any. */
+  wanted(text: string): number | null;
+  /** What to ask the user about a plan, by rule. */
+  question(request: Accepted, plan: Plan): Question | null;
+  /** What to ask the user if the critic finds that a plan without a problem does not fit. */
+  doubt(request: Accepted, plan: Plan): Promise<Question | null>;
+}
+
+/** Write the plan of a request. If it has a problem or is doubted, throw `Asked`. */
+export async function plan(model: Model, pack: Pack, request: Accepted, checks: Checks, maxSteps: number, pause: Pause): Promise<Plan> {
   const read = (reply: Reply) => {
     const found = parsePlan(reply);
-    const problem = problemOf(found, wanted, maxSteps);
+    const question = checks.question(request, found);
+    if (question) throw new Asked(question, withReading(request, found));
+    const problem = problemOf(found, checks.wanted(request.text), maxSteps);
     if (problem) throw new ReplyError(problem, reply.text);
     return found;
   };
-  return ask(model, filled(pack, "planner_text", { request }), read, pack, pause);
+  const found = await ask(model, filled(pack, "planner_text", { request: request.text }), read, pack, pause);
+  const doubt = await checks.doubt(request, found);
+  if (doubt) throw new Asked(doubt, withReading(request, found));
+  return withReading(request, found);
+}
+
+/** The plan with the notes of its request and, if it has a step for each, the user's own sentences. */
+function withReading({ captions, notes }: Accepted, plan: Plan): Plan {
+  const isOwn = captions.length === plan.steps.length;
+  const told = notes.length ? { ...plan, notes } : plan;
+  return { ...told, steps: isOwn ? plan.steps.map((step, place) => ({ ...step, caption: captions[place]! })) : plan.steps };
 }
 
 function problemOf({ steps }: Plan, wanted: number | null, maxSteps: number): string {

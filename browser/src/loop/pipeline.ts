@@ -15,14 +15,14 @@ export interface Rules {
   seed: number;
 }
 export interface Models {
-  plan(request: string): Promise<Plan>;
+  plan(): Promise<Plan>;
   draw(prompt: string, seed: number, sources: readonly Pixels[]): Promise<Pixels>;
   judge(seen: CriticInput): Promise<Verdict>;
 }
 
 /** Answer a request step by step and yield an event for everything that happens. */
-export async function* interleave(request: string, models: Models, rules: Rules): AsyncGenerator<LoopEvent> {
-  const plan = await models.plan(request);
+export async function* interleave(models: Models, rules: Rules): AsyncGenerator<LoopEvent> {
+  const plan = await models.plan();
   yield { type: "planned", plan };
   let before: Pixels | null = null;
   for (const step of plan.steps) {

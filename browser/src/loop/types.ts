@@ -13,6 +13,16 @@ export interface PlanStep {
 export interface Plan {
   steps: PlanStep[];
   reasoning: string;
+  /** What was corrected, exchanged or left out when the request was read, if anything was. */
+  notes?: string[];
+}
+/** What a planner asks back if its plan does not fit the request. */
+export interface Question {
+  text: string;
+  /** Things of the request that the plan has. */
+  understood: string[];
+  /** What the plan lacks, or has against the request. */
+  missing: string[];
 }
 export type Outcome = "accepted" | "rejected" | "unreadable";
 export interface Verdict {
@@ -46,6 +56,17 @@ export class ReplyError extends Error {
     readonly reply: string,
   ) {
     super(problem);
+  }
+}
+
+/** The plan does not fit the request: nothing is drawn, and the user is asked. */
+export class Asked extends Error {
+  constructor(
+    readonly question: Question,
+    /** The plan that does not fit, to edit. */
+    readonly plan: Plan,
+  ) {
+    super(question.text);
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { textOf } from "../loop/types";
 import { stateOf } from "./document";
-import { imageOf, type Record, type ShownAttempt, type ShownStep } from "./record";
+import { imageOf, notesOf, type Record, type ShownAttempt, type ShownStep } from "./record";
 
 const STYLE = `
 :root { color-scheme: light dark; }
@@ -26,7 +26,7 @@ export function asHtml(record: Record): string {
 </head>
 <body>
 <h1>${escaped(record.request)}</h1>
-${record.notes.map((note) => `<p class="note">${escaped(note)}</p>`).join("\n")}
+${notesOf(record).map((note) => `<p class="note">${escaped(note)}</p>`).join("\n")}
 ${record.steps.map(stepHtml).join("\n")}
 <footer>Made in a browser tab by the miniature of InterleaveThinker: small models that know a small world and can be wrong. Seed ${record.seed}.</footer>
 </body>

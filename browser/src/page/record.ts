@@ -1,5 +1,6 @@
 /** A document so far: the fold of the loop's events, from which the page and the exports are written. */
 
+import type { Wish } from "../engine/engine";
 import type { Attempt, LoopEvent, Plan, PlanStep, Slot, Verdict } from "../loop/types";
 
 export interface ShownAttempt {
@@ -20,16 +21,18 @@ export interface ShownStep {
 }
 export interface Record {
   request: string;
-  notes: string[];
+  /** How it was made: with things exchanged, or from a plan that the user has mended. */
+  choices: Choices;
   seed: number;
   plan: Plan | null;
   steps: ShownStep[];
-  seconds: number;
   state: "planning" | "drawing" | "done" | "stopped" | "failed";
 }
 
-export function begin(request: string, notes: string[], seed: number): Record {
-  return { request, notes, seed, plan: null, steps: [], seconds: 0, state: "planning" };
+export type Choices = Omit<Wish, "request">;
+
+export function begin({ request, ...choices }: Wish, seed: number): Record {
+  return { request, choices, seed, plan: null, steps: [], state: "planning" };
 }
 
 /** Add an event; returns the step that it changes, if it changes one. */
@@ -66,6 +69,11 @@ function startNext(record: Record): void {
 
 function attemptOf(step: ShownStep, slot: Slot): ShownAttempt {
   return step.attempts.find((attempt) => attempt.number === slot.attempt)!;
+}
+
+/** What was corrected, exchanged or left out, as sentences. */
+export function notesOf({ plan }: Record): string[] {
+  return (plan?.notes ?? []).map((note) => `${note[0]!.toUpperCase()}${note.slice(1)}.`);
 }
 
 /** The image of a step so far. */

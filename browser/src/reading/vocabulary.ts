@@ -3,15 +3,15 @@
  * port without requests that hold images. All words and expressions come from Python as data.
  */
 
-import type { Plan } from "../loop/types";
+import { begins, compiledAll, every, has, unique, type Expression } from "./expressions";
 
-export interface Tables {
+export interface VocabularyTables {
   everyday: string;
+  /** Words of a dictionary that are not everyday words, and those that are. */
   english: string;
+  dictionary: string;
   trained: string;
   things: string[];
-  /** Nouns for things, singular and plural, and the kind of thing that each means. */
-  kinds: Record<string, string>;
   meant: { drawable: string[]; trained: string };
   singular: Record<string, string>;
   lackingSingular: Record<string, string>;
@@ -21,11 +21,15 @@ export interface Tables {
   spokenOf: [word: string, asThing: boolean][];
   riddleContexts: string[];
   foreign: Record<string, string>;
-  knownPhrases: string;
-  askedFor: string;
-  wantedColour: string;
-  named: string;
-  speaker: string;
+  /** By topic: words that few other topics have. */
+  telling: Record<string, string>;
+  riddles: Record<string, string[]>;
+  /** Requests, and by number of wordings the words that so many of them have. */
+  examples: { text: string; wordings: number; counts: Record<string, string> }[];
+  expressions: Record<
+    "knownPhrases" | "askedFor" | "wantedColour" | "named" | "speaker" | "compared" | "phraseStart" | "phraseEnd",
+    Expression
+  >;
   pronouns: string[];
   determiners: string[];
   variants: string[];
@@ -35,21 +39,17 @@ export interface Tables {
   longestWord: number;
   foreignShare: number;
 }
+/** A plain request of a topic. */
+export interface Example {
+  text: string;
+  wordings: number;
+  counts: Map<string, number>;
+}
 /** A word for something that the world lacks, and what it has instead. */
 export interface Unknown {
   word: string;
   nearest: string[];
 }
-/** A request as the page reads it. */
-export interface Reading {
-  /** With typing errors corrected. */
-  text: string;
-  corrected: Record<string, string>;
-  unknown: Unknown[];
-  /** The language of a text that is not English, if known. */
-  language: string | null;
-}
-
 const WORD = /(?<![\p{L}\p{N}_])\p{L}+(?:['’-]\p{L}+)*/gu;
 const ENDINGS: [ending: string, bases: string[]][] = [
   ["s", [""]],
@@ -60,16 +60,16 @@ const ENDINGS: [ending: string, bases: string[]][] = [
   ["ing", ["", "e"]],
 ];
 const SHORTEST_BASE = 3;
-const NOT_WANTED = /\b(?:no|not|without|never|except|instead of|leave out)(?: \w+){0,3}/gi;
-
 interface Found {
   word: string;
   start: number;
 }
 
 export class Vocabulary {
+  readonly examples: Example[];
   private readonly everyday: Set<string>;
   private readonly english: Set<string>;
+  private readonly dictionary: Set<string>;
   private readonly trained: Set<string>;
   private readonly things: Set<string>;
   private readonly harmless: Set<string>;
@@ -77,10 +77,15 @@ export class Vocabulary {
   private readonly lackingSingular: Map<string, string>;
   private readonly singular: Map<string, string>;
   private readonly meantWords: string[][];
+  private readonly spokenOf: Set<string>;
+  private readonly telling: Map<string, Set<string>>;
+  private readonly said: Record<keyof VocabularyTables["expressions"], RegExp>;
+  private trainedForms?: Set<string>;
 
-  constructor(private readonly tables: Tables) {
+  constructor(private readonly tables: VocabularyTables) {
     this.everyday = setOf(tables.everyday);
     this.english = setOf(tables.english);
+    this.dictionary = setOf(tables.dictionary);
     this.trained = setOf(tables.trained);
     this.things = new Set(tables.things);
     this.harmless = setOf(tables.harmless);
@@ -88,42 +93,91 @@ export class Vocabulary {
     this.lackingSingular = new Map(Object.entries(tables.lackingSingular));
     this.singular = new Map(Object.entries(tables.singular));
     this.meantWords = [tables.meant.drawable, tables.meant.trained.split(" ")];
+    this.spokenOf = new Set(tables.spokenOf.map(String));
+    this.telling = new Map(Object.entries(tables.telling).map(([topic, words]) => [topic, setOf(words)]));
+    this.said = compiledAll(tables.expressions);
+    this.examples = tables.examples.map(({ text, wordings, counts }) => {
+      const pairs = Object.entries(counts).flatMap(([count, words]) => words.split(" ").map((word): [string, number] => [word, Number(count)]));
+      return { text, wordings, counts: new Map(pairs) };
+    });
   }
 
-  /** Read a request: correct its typing errors, then look for what the world lacks. */
-  read(text: string): Reading {
-    const corrected = this.corrections(text);
-    let right = text;
-    for (const [wrong, meant] of Object.entries(corrected)) {
-      right = right.replace(new RegExp(`(?<![\\p{L}\\p{N}_'’-])${wrong}(?![\\p{L}\\p{N}_'’-])`, "gu"), meant);
+  /** The text with mistyped words exchanged for what they stand for. */
+  corrected(text: string, corrections: Record<string, string>): string {
+    for (const [wrong, meant] of Object.entries(corrections)) {
+      text = text.replace(new RegExp(`(?<![\\p{L}\\p{N}_'’-])${wrong}(?![\\p{L}\\p{N}_'’-])`, "gu"), meant);
     }
-    const unknown = this.unknownWords(right);
-    return { text: right, corrected, unknown, language: unknown.length ? this.otherLanguage(right) : null };
+    return text;
   }
 
-  /** Things that a request names and no step of its plan draws or tells of, in the words of the request. */
-  leftOut(request: string, plan: Plan): string[] {
-    const planned = plan.steps.map((step) => [step.name, step.prompt, step.caption].join(" ")).join(" ");
-    const drawn = new Set([...this.nounsIn(planned + plan.reasoning)].map((noun) => this.tables.kinds[noun.toLowerCase()]));
-    const wanted = [...this.nounsIn(request.replace(NOT_WANTED, " "))];
-    return [...new Set(wanted.filter((noun) => !drawn.has(this.tables.kinds[noun.toLowerCase()])))];
-  }
-
-  private nounsIn(text: string): string[] {
-    const longestFirst = Object.keys(this.tables.kinds).sort((one, other) => other.length - one.length);
-    return text.match(new RegExp(`\\b(?:${longestFirst.join("|")})\\b`, "gi")) ?? [];
-  }
-
-  /** Words that name things the world lacks, and words that are not English, each once, in order. */
-  unknownWords(text: string): Unknown[] {
-    const speakers = new Set([...text.matchAll(flagged(this.tables.speaker))].map((found) => startOf(found, found[1]!)));
+  /**
+   * Words that name things the world lacks, and words that are not English, each once, in order. With `inPassing` also
+   * lacking things that some request of the training names, such as a snowman's hat.
+   */
+  unknownWords(text: string, inPassing = false): Unknown[] {
+    const speakers = this.speakersIn(text);
     const found = new Map<number, string>();
-    for (const each of [...this.lacking(text), ...this.neverSeen(text)]) found.set(each.start, each.word);
+    for (const each of [...this.lacking(text, inPassing), ...this.neverSeen(text)]) found.set(each.start, each.word);
     const inOrder = [...found.keys()].sort((one, other) => one - other).filter((start) => !speakers.has(start));
-    return [...new Set(inOrder.map((start) => found.get(start)!))].map((word) => ({
+    return unique(inOrder.map((start) => found.get(start)!)).map((word) => ({
       word,
       nearest: this.neighbours.get(this.singularOf(word)) ?? [],
     }));
+  }
+
+  /** The English words of a request that the planner has not learned, each once, in order. */
+  leftOut(request: string): string[] {
+    const text = this.withoutPhrases(request);
+    const speakers = this.speakersIn(text);
+    const lacking = new Set(this.lacking(text, true).map(({ start }) => start));
+    const words = this.wordsButNames(text)
+      .filter(({ word, start }) => lacking.has(start) || (!speakers.has(start) && !this.isTrained(word)))
+      .filter(({ word }) => word.length > 1);
+    return [...new Map(words.map(({ word }) => [word.toLowerCase(), word])).values()];
+  }
+
+  /** Whether a word for a lacking thing is plural. */
+  isPlural(word: string): boolean {
+    return this.lackingSingular.has(word.toLowerCase());
+  }
+
+  /** Whether the words of a request name a topic. */
+  isAbout(text: string, topic: string): boolean {
+    const told = this.telling.get(topic);
+    return wordsOf(text).some((word) => told?.has(without(word.toLowerCase(), "'s")));
+  }
+
+  /** Whether a request has half the words of a riddle about one of these things. */
+  isRiddleOf(text: string, nouns: readonly string[]): boolean {
+    const asked = new Set(wordsOf(text).map((word) => word.toLowerCase()));
+    const riddles = nouns.flatMap((noun) => this.tables.riddles[noun] ?? []).map((words) => words.split(" "));
+    return riddles.some((words) => words.filter((word) => asked.has(word)).length * 2 >= words.length);
+  }
+
+  /** A word in lower case, and the words of English of which it may be a form. */
+  formsOf(said: string): string[] {
+    const word = said.toLowerCase().replaceAll("’", "'");
+    return [word, ...baseForms(word).filter((base) => this.english.has(base) || this.dictionary.has(base))];
+  }
+
+  /** Starts of what people call themselves: "I'm a baker" asks for no baker. */
+  private speakersIn(text: string): Set<number> {
+    return new Set(every(this.said.speaker, text).map((found) => startOf(found, found[1]!)));
+  }
+
+  /** "An ice cream" asks for no ice. */
+  private withoutPhrases(text: string): string {
+    return text.replace(this.said.knownPhrases, (phrase) => "_".repeat(phrase.length));
+  }
+
+  /** Whether the planner has learned a word, or another form of it. */
+  private isTrained(said: string): boolean {
+    const word = said.toLowerCase().replaceAll("’", "'");
+    if (this.trained.has(word)) return true;
+    const known = [...this.trained, ...this.things];
+    this.trainedForms ??= new Set([...known, ...known.flatMap(baseForms)]);
+    const parts = without(without(word, "'s"), "'").replace(this.said.compared, "").split("-");
+    return parts.every((part) => [part, ...baseForms(part)].some((form) => this.trainedForms!.has(form)));
   }
 
   private singularOf(word: string): string {
@@ -131,22 +185,34 @@ export class Vocabulary {
   }
 
   /** Requested things the world lacks: "a dragon", but not "my teacher". */
-  private lacking(text: string): Found[] {
-    const { tables } = this;
-    const open = text.replace(flagged(tables.knownPhrases), (phrase) => "_".repeat(phrase.length)); // "an ice cream" asks for no ice
-    const spoken = new Set(tables.spokenOf.map(String));
-    const riddles = new Set(tables.riddleContexts);
-    const askedFor = [...open.matchAll(flagged(tables.askedFor))].filter((found) => {
-      const { word, one } = found.groups as { word: string; one: string | undefined };
-      if (spoken.has(String([this.singularOf(word), one !== undefined]))) return false;
-      const before = wordsOf(open.slice(0, startOf(found, word))).slice(-2);
-      const after = wordsOf(open.slice(found.index + found[0].length)).slice(0, 1);
-      return ![[...before, word, ">"], [word, ...after, "<"]].some((each) => riddles.has(each.join(" ").toLowerCase()));
-    });
-    return [...askedFor, ...open.matchAll(flagged(tables.wantedColour))].map((found) => {
+  private lacking(text: string, inPassing = false): Found[] {
+    const open = this.withoutPhrases(text);
+    const noRiddle = inPassing && wordsOf(open).some((word) => this.things.has(word.toLowerCase()));
+    const askedFor = every(this.said.askedFor, open).filter(
+      (found) => (noRiddle && this.isInPassing(found, open)) || this.isAskedFor(found, open),
+    );
+    return [...askedFor, ...every(this.said.wantedColour, open)].map((found) => {
       const word = found.groups!.word!;
       return { word, start: startOf(found, word) };
     });
+  }
+
+  private isAskedFor(found: RegExpExecArray, text: string): boolean {
+    const { word, one } = found.groups as { word: string; one: string | undefined };
+    if (this.spokenOf.has(String([this.singularOf(word), one !== undefined]))) return false;
+    const before = wordsOf(text.slice(0, startOf(found, word))).slice(-2);
+    const after = wordsOf(text.slice(found.index + found[0].length)).slice(0, 1);
+    return ![[...before, word, ">"], [word, ...after, "<"]].some((each) => this.tables.riddleContexts.includes(each.join(" ").toLowerCase()));
+  }
+
+  /** Whether a lacking thing belongs to no topic: a cat's hat, but not a snowman's. */
+  private isInPassing(found: RegExpExecArray, text: string): boolean {
+    const word = this.singularOf(found.groups!.word!);
+    const [before, after] = [text.slice(0, found.index), text.slice(found.index + found[0].length)];
+    const isPhrase = begins(this.said.phraseEnd, after) || has(this.said.phraseStart, before);
+    if (found.groups!.one === undefined || isPhrase || [...this.telling.values()].some((words) => words.has(word))) return false;
+    const said = wordsOf(text).map((each) => each.toLowerCase()).filter((each) => this.things.has(each));
+    return !this.examples.some((each) => isOften(word, each) && said.some((thing) => isOften(thing, each)));
   }
 
   private neverSeen(text: string): Found[] {
@@ -154,7 +220,7 @@ export class Vocabulary {
   }
 
   private wordsButNames(text: string): Found[] {
-    const named = new Set([...text.matchAll(flagged(this.tables.named))].map((found) => startOf(found, found[1]!)));
+    const named = new Set(every(this.said.named, text).map((found) => startOf(found, found[1]!)));
     const words = [...text.matchAll(WORD)].map((found) => ({ word: found[0], start: found.index }));
     const names = new Set(words.filter(({ word, start }) => this.isName(word, start, text)).map(({ word }) => word));
     return words.filter(({ word, start }) => !named.has(start) && !names.has(without(without(word, "'s"), "’s")));
@@ -207,7 +273,7 @@ export class Vocabulary {
   }
 
   /** Mistyped words and the known word each stands for. */
-  private corrections(text: string): Record<string, string> {
+  corrections(text: string): Record<string, string> {
     const found: Record<string, string> = {};
     const isUpper = (some: string) => some === some.toUpperCase() && some !== some.toLowerCase();
     for (const { word, nearest } of this.unknownWords(text).slice(0, this.tables.mostTypos)) {
@@ -225,14 +291,17 @@ export class Vocabulary {
     const { misspelt, shortestTypo, longWord } = this.tables;
     if (Object.hasOwn(misspelt, word)) return misspelt[word]!;
     if (word.length < shortestTypo) return null;
+    if (word.length === shortestTypo) {
+      // Many words are one letter away: letters swapped come first.
+      const swapped = this.meantWords.flat().filter((known) => sorted(known) === sorted(word) && isWithin(word, known, 1));
+      const [one, ...others] = new Set(swapped);
+      if (one && !others.length) return one;
+    }
     for (const distance of word.length >= longWord ? [1, 2] : [1])
       for (const words of this.meantWords) {
-        let close = words.filter((known) => isWithin(word, known, distance));
-        if (word.length === shortestTypo) {
-          // Many words are one letter away: letters swapped come first.
-          const swapped = close.filter((known) => sorted(known) === sorted(word));
-          if (swapped.length) close = swapped;
-        }
+        const near = words.filter((known) => isWithin(word, known, distance));
+        const doubled = near.filter((known) => once(known) === once(word)); // "aple": no ape
+        const close = doubled.length ? doubled : near;
         const meanings = new Set(close.map((known) => this.singular.get(known) ?? this.singularOf(known)));
         if (meanings.size === 1) return close.find((known) => known.at(-1) === word.at(-1)) ?? close[0]!;
         const harmless = close.filter((known) => this.harmless.has(known)).sort();
@@ -243,7 +312,7 @@ export class Vocabulary {
   }
 
   /** The language of a text that is not English, if known. */
-  private otherLanguage(text: string): string | null {
+  otherLanguage(text: string): string | null {
     const words = wordsOf(text).map((word) => word.toLowerCase());
     const strange = words.filter((word) => !this.isKnown(word));
     if (!words.length || strange.length / words.length < this.tables.foreignShare) return null;
@@ -263,16 +332,12 @@ function setOf(words: string): Set<string> {
   return new Set(words.split(" "));
 }
 
-function flagged(pattern: string): RegExp {
-  return new RegExp(pattern, "gi");
-}
-
 /** The start of a group that ends a match, or stands once in it. */
 function startOf(found: RegExpExecArray, group: string): number {
   return found.index + found[0].lastIndexOf(group);
 }
 
-function wordsOf(text: string): string[] {
+export function wordsOf(text: string): string[] {
   return text.match(WORD) ?? [];
 }
 
@@ -286,6 +351,16 @@ function bare(word: string): string {
 
 function sorted(word: string): string {
   return [...word].sort().join("");
+}
+
+/** A word with doubled letters written once. */
+function once(word: string): string {
+  return word.replace(/(.)\1/g, "$1");
+}
+
+/** Whether a quarter of the wordings of an example have a word. */
+function isOften(word: string, { counts, wordings }: Example): boolean {
+  return (counts.get(word) ?? 0) * 4 >= wordings;
 }
 
 /** Possible stems of a verb: "ripens", "ripened" and "ripening" come from "ripen". */

@@ -32,6 +32,7 @@ from interleave.plugin import BackendOptions, Spec, agents, images
 from interleave.plugin import entry_points as plugins
 from interleave.robots.replies import SheetSegment
 from interleave.robots.sub_task_check import SubTaskInput
+from interleave_mini.bench.harder import parse_harder
 from interleave_mini.bench.task_file import find_task
 from interleave_mini.bench.tasks import Task
 from interleave_mini.language.patterns import NotUnderstood
@@ -125,7 +126,8 @@ def with_scenes(task: Task) -> Plan:
 def parse_request(request: Request) -> Task:
     """Return the task of a request, its images read; raise `InputError` if it is unknown.
 
-    The benchmark's own requests are looked up. Others are parsed by the grammar, where it is installed.
+    The benchmark's own requests are looked up or read back. Others are parsed by the grammar, where it is
+    installed.
     """
     parts = [
         part.text if isinstance(part, Text) else shared_batched_reader().read(part.image).scene
@@ -133,6 +135,9 @@ def parse_request(request: Request) -> Task:
     ]
     if task := find_task(parts):
         return task
+    if not request.images:
+        with suppress(NotUnderstood, Impossible):
+            return parse_harder(request.text)
     grammar = plugins.installed("mini.grammar").get("tasks")
     why = "plans the requests of the benchmark, and this is none of them"
     offers = nearest_requests(request.text)

@@ -33,6 +33,17 @@ _FOR_EACH = re.compile(
     re.IGNORECASE,
 )
 """Request for one text per given image."""
+_SAYS = (
+    "says? said saying asks? asked shouts? whispers? thinks? calls? cries replies answers? reads? reading "
+    "sagt ruft fragt flüstert denkt antwortet"
+)
+_WORDS_IN_IMAGES = re.compile(
+    r"\b(?:comics?|mangas?|(?:speech|thought)[ -](?:bubbles?|balloons?)|lettering|labell?ed|labels?"
+    r"|sprechblasen?|beschrift\w+)\b"
+    rf"|\b(?:{_SAYS.replace(' ', '|')})\b[^\n\"“”„«»‘']{{0,30}}(?<!\w)[\"“„«‘']\S",
+    re.IGNORECASE,
+)
+"""Request for words upon the images, in English or German: a comic, labels, or speech in quotation marks."""
 
 
 class Planner(Protocol):
@@ -138,9 +149,12 @@ class VlmPlanner:
                 raise ReplyError(problem, reply=reply.text)
             return _checked(plan, request, wanted, self.max_steps, reply.text)
 
-        with_assets = bool(self.pack.description.assets and (self.scenes or request.assets))
-        messages = planner_messages(request, self.pack, with_assets=with_assets)
-        sampling = Sampling(schema=plan_schema(wanted or self.max_steps, with_assets=with_assets))
+        more = {
+            "with_assets": bool(self.pack.description.assets and (self.scenes or request.assets)),
+            "with_lettering": bool(self.pack.description.assets and wants_lettering(request)),
+        }
+        messages = planner_messages(request, self.pack, **more)
+        sampling = Sampling(schema=plan_schema(wanted or self.max_steps, **more))
         try:
             return await ask(self.vlm, messages, read, sampling=sampling, pack=self.pack)
         except _Contradicted as contradicted:
@@ -200,16 +214,35 @@ def named_steps(request: Request) -> int | None:
     return named_step_count(asking_text(texts))
 
 
-def planner_messages(request: Request, pack: PromptPack, *, with_assets: bool = False) -> tuple[Message, ...]:
+def wants_lettering(request: Request) -> bool:
+    """Return whether a request asks for words in its images: speech, labels, a comic, or quoted text."""
+    if request.images and _FOR_EACH.search(request.text):  # for words beside the given images
+        return False
+    return bool(_WORDS_IN_IMAGES.search(request.text))
+
+
+def planner_messages(
+    request: Request, pack: PromptPack, *, with_assets: bool = False, with_lettering: bool = False
+) -> tuple[Message, ...]:
     """Return the planner's messages for inference, data and training. They are built only here.
 
-    With assets, they also ask for the assets and for the whole scene of every step.
+    With assets, they also ask for the assets and for the whole scene of every step; with lettering, for the
+    words that are set upon the images.
     """
     prompt = "planner_interleaved" if request.images else "planner_text"
-    first, *others = pack.messages(prompt, {"request": request_parts(request)})
-    if not with_assets:
-        return (first, *others)
-    words = Text(pack.texts["planner_assets"].strip())
+    messages = pack.messages(prompt, {"request": request_parts(request)})
+    asked = {"planner_assets": with_assets, "planner_lettering": with_lettering}
+    return _asking_for(messages, pack, [name for name, is_asked in asked.items() if is_asked])
+
+
+def _asking_for(
+    messages: tuple[Message, ...], pack: PromptPack, prompts: Sequence[str]
+) -> tuple[Message, ...]:
+    """Return a planner's messages with these prompts of its pack added to the rules."""
+    if not prompts:
+        return messages
+    first, *others = messages
+    words = Text("\n\n".join(pack.texts[name].strip() for name in prompts))
     parts = (*first.parts, Text("\n\n"), words) if others else (words, Text("\n\n"), *first.parts)
     return (replace(first, parts=parts), *others)
 
@@ -339,8 +372,10 @@ class VlmChapterPlanner:
             "story": (*story_parts(story),),
         }
         slot = Slot(attempt=story.chapter if story else 0)
-        sampling = Sampling(schema=chapter_schema(most), slot=slot)
+        lettered = bool(self.pack.description.assets and wants_lettering(request))
+        sampling = Sampling(schema=chapter_schema(most, with_lettering=lettered), slot=slot)
         messages = self.pack.messages("planner_chapter", slots)
+        messages = _asking_for(messages, self.pack, ["planner_lettering"] if lettered else [])
         return await ask(self.vlm, messages, read, sampling=sampling, pack=self.pack)
 
 

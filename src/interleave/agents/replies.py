@@ -24,6 +24,7 @@ from interleave.types import (
     AssetKind,
     Chapter,
     Finding,
+    Lettering,
     Outcome,
     Plan,
     PlanStep,
@@ -51,6 +52,7 @@ _WIRE_NAMES = {
 
 PLAN_KEYS = ("execution_plan",)
 ASSETS_KEY = "assets"
+LETTERING_KEY = "lettering"
 JUDGEMENT_KEYS = ("previous_step_success", "success")
 REFINEMENT_KEYS = ("refine_prompt", "refined_prompt")
 SCORE_KEYS = ("score",)
@@ -82,7 +84,18 @@ _CHAPTER_STEP_SCHEMA = object_schema(
 )
 _ASSET_NAME = {"type": "string", "maxLength": 60}
 _NAMES = {"type": ["array", "null"], "items": _ASSET_NAME}
-_FULL_STEP_SCHEMA = object_schema(**_STEP_SCHEMA["properties"], assets=_NAMES, scene=_TEXT_OR_NULL)
+_ASSETS_SCHEMA = {"assets": _NAMES, "scene": _TEXT_OR_NULL}
+_KINDS = ("caption", "speech", "label")
+_LETTERING_SCHEMA = {
+    LETTERING_KEY: {
+        "type": ["array", "null"],
+        "items": object_schema(
+            kind={"type": "string", "enum": list(_KINDS)},
+            text={"type": "string", "maxLength": 500},
+            target={"type": "string", "maxLength": 120},
+        ),
+    }
+}
 _ASSET_SCHEMA = object_schema(
     name=_ASSET_NAME, kind={"type": "string", "enum": list(get_args(AssetKind))}, description=TEXT_SCHEMA
 )
@@ -104,13 +117,20 @@ FINDINGS_SCHEMA = object_schema(
 """JSON schemas of the same forms, for backends with constrained decoding."""
 
 
-def plan_schema(max_steps: int, *, with_assets: bool = False) -> dict[str, Any]:
-    """Return the JSON schema of a plan with a maximum number of steps, optionally with assets and scenes."""
-    if not with_assets:
-        return object_schema(execution_plan={"type": "array", "items": _STEP_SCHEMA, "maxItems": max_steps})
+def plan_schema(max_steps: int, *, with_assets: bool = False, with_lettering: bool = False) -> dict[str, Any]:
+    """Return the JSON schema of a plan with a maximum number of steps.
+
+    Optionally it has assets and scenes, or words to set upon the images.
+    """
+    step = object_schema(
+        **_STEP_SCHEMA["properties"],
+        **(_ASSETS_SCHEMA if with_assets else {}),
+        **(_LETTERING_SCHEMA if with_lettering else {}),
+    )
+    assets = {"type": "array", "items": _ASSET_SCHEMA, "maxItems": MAX_REQUEST_ASSETS}
     return object_schema(
-        assets={"type": "array", "items": _ASSET_SCHEMA, "maxItems": MAX_REQUEST_ASSETS},
-        execution_plan={"type": "array", "items": _FULL_STEP_SCHEMA, "maxItems": max_steps},
+        **({"assets": assets} if with_assets else {}),
+        execution_plan={"type": "array", "items": step, "maxItems": max_steps},
     )
 
 
@@ -119,9 +139,11 @@ def parse_plan(reply: Reply | str) -> Plan:
     return parse_reply(reply, PLAN_KEYS, read_plan)
 
 
-def chapter_schema(max_steps: int) -> dict[str, Any]:
-    """Return the JSON schema of a chapter with a maximum number of steps."""
-    steps = {"type": "array", "items": _CHAPTER_STEP_SCHEMA, "maxItems": max_steps}
+def chapter_schema(max_steps: int, *, with_lettering: bool = False) -> dict[str, Any]:
+    """Return the JSON schema of a chapter with a maximum number of steps, optionally with lettering."""
+    more = _LETTERING_SCHEMA if with_lettering else {}
+    step = object_schema(**_CHAPTER_STEP_SCHEMA["properties"], **more)
+    steps = {"type": "array", "items": step, "maxItems": max_steps}
     assets = {"type": "array", "items": object_schema(name=_ASSET_NAME, description=TEXT_SCHEMA)}
     return object_schema(
         summary={"type": "string", "maxLength": 2 * MAX_TEXT - 1},
@@ -185,11 +207,17 @@ def render_plan(plan: Plan) -> str:
             **({"assets": list(step.assets)} if step.assets is not None else {}),
             **({"scene": step.scene} if step.scene is not None else {}),
             **({"needs": list(step.needs)} if step.needs is not None else {}),
+            **({LETTERING_KEY: _as_written(step.lettering)} if step.lettering is not None else {}),
         }
         for step in plan.steps
     ]
     assets = [asset.model_dump(exclude_none=True) for asset in plan.assets]
     return _render(plan.reasoning, {**({ASSETS_KEY: assets} if assets else {}), PLAN_KEYS[0]: steps})
+
+
+def _as_written(lettering: Sequence[Lettering]) -> list[dict[str, str]]:
+    """Return words upon an image as planners write them; where they stand is found in the image."""
+    return [{"kind": each.kind, "text": each.text, "target": each.target} for each in lettering]
 
 
 def render_verdict(verdict: Verdict) -> str:
@@ -396,7 +424,27 @@ def _step(fields: Mapping[str, Any]) -> PlanStep:
         assets=_shown_assets(fields.get(ASSETS_KEY), number),
         scene=_text(fields, "scene", number),
         needs=_step_numbers(fields, "needs", number),
+        lettering=_lettering(fields[LETTERING_KEY], number) if LETTERING_KEY in fields else None,
     )
+
+
+def _lettering(value: Any, number: int) -> tuple[Lettering, ...] | None:
+    """Return the words upon the image of a step; entries without text are left out."""
+    if value is None:
+        return None
+    if not isinstance(value, list):
+        raise UnreadableLiteral(f'"{LETTERING_KEY}" of step {number} must be a list')
+    found = []
+    for each in value:
+        fields = require_object(each, f'an entry of "{LETTERING_KEY}" of step {number}')
+        if fields.get("kind") not in _KINDS:
+            raise UnreadableLiteral(
+                f'"kind" of "{LETTERING_KEY}" of step {number} must be one of {", ".join(_KINDS)}'
+            )
+        if text := _text(fields, "text", 0):
+            target = _text(fields, "target", 0) or ""
+            found.append(Lettering(kind=fields["kind"], text=text, target=target))
+    return tuple(found) or None
 
 
 def _step_numbers(fields: Mapping[str, Any], key: str, number: int) -> tuple[int, ...] | None:

@@ -1,6 +1,7 @@
 """Public names of `interleave.render`, available as `interleave.plugin.render`."""
 
 from interleave.render.exports import (
+    SIDECAR as SIDECAR,
     ExportOptions as ExportOptions,
     Exported as Exported,
     Format as Format,

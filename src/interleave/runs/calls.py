@@ -281,7 +281,7 @@ class JournalledGenerator:
         capabilities = models.generator.capabilities
         refuse_sources(slot.step, len(request.sources), capabilities, name)
         asked = replace(
-            without_writing(request, capabilities),
+            without_writing(self._lettered(request), capabilities),
             slot=replace(slot, call=replay.number_of(stored, "generator", slot)),
         )
         listed = capabilities.price_per_image
@@ -316,6 +316,11 @@ class JournalledGenerator:
             )
 
         return await self.runner.store_image(drawn, _metadata(asked, name), line)
+
+    def _lettered(self, request: ImageRequest) -> ImageRequest:
+        """Return the request with what the document layer says of words upon its image."""
+        own = self.steering.layer.of(request.slot.step).lettering
+        return request if own is None else replace(request, lettered=bool(own))
 
     async def _given(self, name: str, request: ImageRequest, fingerprint: str) -> Image:
         """Journal an image of a native system's document as the first attempt of its step."""

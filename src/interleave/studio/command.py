@@ -79,6 +79,7 @@ def studio(
     keep_days: Annotated[
         float | None, typer.Option(min=0.01, help="Remove documents after this many days. [default: never]")
     ] = None,
+    sign: service_options.Sign = "",
 ) -> int:
     """Open the studio: make, watch, edit and read illustrated documents in the browser, until Ctrl-C.
 
@@ -124,6 +125,7 @@ def studio(
             limits=Limits(max_calls=max_calls, max_seconds=max_seconds, max_cost=max_cost),
             keep_days=keep_days,
             runs_beside=runs.absolute().parent,
+            sign=service_options.checked_key(sign),
         ),
     )
     serve_documents(config, lambda address: _announce(address, opens=not no_open))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from interleave.service.documents.routes import Router
-from interleave.studio import gallery, label_routes, library, queue, reading, request_check
+from interleave.studio import credentials, gallery, label_routes, library, queue, reading, request_check
 from interleave.studio.page import PageFile, page_router
 from interleave.studio.report_routes import report_router
 
@@ -22,6 +22,7 @@ def studio_routes(page: PageFile | None = None, reports: Sequence[Path] = ()) ->
         page_router(page),
         gallery.router,
         library.router,
+        credentials.router,
         reading.router,
         request_check.router,
         report_router(reports, page.frame_ancestors),

@@ -83,6 +83,8 @@ class Start(Value):
     default_profile: str = ""
     profiles: list[ProfileFacts] = Field(default_factory=list)
     exports: list[ExportFormat] = Field(default_factory=list)
+    signs: bool = False
+    """Whether exports can be signed."""
     limits: InputLimits | None = None
 
 

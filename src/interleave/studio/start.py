@@ -64,6 +64,7 @@ class StartFacts:
                 )
                 for each in render.known_formats().values()
             ],
+            signs=bool(self.documents.settings.sign),
             limits=InputLimits(
                 max_pictures=types.MAX_REQUEST_IMAGES,
                 max_picture_bytes=images.MAX_BYTES,

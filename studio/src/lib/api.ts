@@ -1,7 +1,7 @@
 /** Calls to the service's API. */
 import { readEvents } from "./sse";
 import type {
-  AssetKind, CheckedRequest, DocumentFacts, EditedPlan, Gallery, JournalEvent, JudgeItems, KindAgreement, Kind, NewLabel, Queue, RelatedItem, Reports,
+  AssetKind, CheckedRequest, DocumentFacts, EditedPlan, Gallery, ImageOrigin, JournalEvent, JudgeItems, KindAgreement, Kind, NewLabel, Queue, RelatedItem, Reports,
   Reading, Retried, RunLabels, Share, Start, Stories, Story, Words,
 } from "./types";
 import type { WordsChange } from "./wording";
@@ -24,7 +24,7 @@ export class ServiceError extends Error {
 }
 
 /** Required by the service on every change, so that pages of other sites cannot send one. */
-const CHANGE_HEADERS = { "Content-Type": "application/json", "X-Interleave-Studio": "1" };
+export const CHANGE_HEADERS = { "Content-Type": "application/json", "X-Interleave-Studio": "1" };
 
 async function request(path: string, init: RequestInit = {}): Promise<Response> {
   let response: Response;
@@ -160,6 +160,8 @@ export const api = {
     (await get<{ deleted: boolean }>(`/v1/studio/documents/${encodeURIComponent(id)}/deletion`)).deleted,
   restore: (ids: string[]): Promise<unknown> => post("/v1/studio/restore", { ids }),
   exportOf: (ids: string[], format: string): string => `/v1/studio/export?ids=${ids.join()}&format=${format}`,
+  origins: async (id: string): Promise<ImageOrigin[]> =>
+    (await get<{ images: ImageOrigin[] }>(`/v1/studio/documents/${encodeURIComponent(id)}/credentials`)).images,
   rename: (id: string, title: string): Promise<Job> => post(`${document_(id)}/words`, { title }),
   gallery: (query: URLSearchParams, signal?: AbortSignal): Promise<Gallery> =>
     get(`/v1/studio/documents?${query}`, signal),

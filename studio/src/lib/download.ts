@@ -1,9 +1,10 @@
 /** Saves an export as a file. Failures are reported on this page. */
-import { ServiceError } from "./api";
+import { CHANGE_HEADERS, ServiceError } from "./api";
 
-/** Downloads an export; returns the number of characters it could not show. */
-export async function download(path: string, title: string, format: string): Promise<number> {
-  const response = await fetch(path).catch(() => {
+/** Downloads an export, with files of words in other languages; returns the number of characters it could not show. */
+export async function download(path: string, title: string, format: string, texts: string[] = []): Promise<number> {
+  const asked = texts.length ? { method: "POST", headers: CHANGE_HEADERS, body: JSON.stringify({ texts }) } : {};
+  const response = await fetch(path, asked).catch(() => {
     throw new ServiceError("unreachable", 0);
   });
   if (!response.ok) {

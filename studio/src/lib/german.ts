@@ -300,6 +300,53 @@ export const german: Catalogue = {
     newNeeds: "Bitte erst das Bild beschreiben.",
   },
 
+  exporting: {
+    layout: "Anordnung für PDF und Comicbuch",
+    layouts: {
+      print: "Fortlaufend", "picture-book": "Bilderbuch", one: "Eins je Seite", two: "Zwei je Seite", four: "Vier je Seite", comic: "Comicseiten",
+      "how-to": "Anleitung", worksheet: "Arbeitsblatt", labels: "Bilder mit Namen", slides: "Folien",
+    },
+    more: "Sprachen, Druck, Signatur",
+    languages: "Sprachen",
+    own: "Sprache des Dokuments",
+    unstated: "Keine Angabe",
+    addLanguage: "Sprache hinzufügen",
+    addHint: "„Wörter zum Übersetzen“ speichern, ausfüllen und hier hinzufügen.",
+    without: (language) => `${language} weglassen`,
+    noLanguage: (file) => `${file} nennt keine Sprache: Schreiben Sie sie hinter „language =“.`,
+    original: "Auch die ursprünglichen Worte zeigen",
+    notice: "Sagen, dass es mit KI gemacht ist",
+    bleed: "Für die Druckerei: Beschnitt und 300 dpi (PDF)",
+    details: "Mit Prompts und Versuchen (Webseite, Markdown)",
+    sign: "Mit Herkunftsnachweis signieren",
+    signHint: "Dateien, die den Nachweis nicht enthalten können, kommen mit ihm in einer ZIP-Datei.",
+    signOff: "Signieren ist aus. Dafür das Studio mit --sign self starten.",
+    saveAs: "Speichern als",
+  },
+
+  origins: {
+    heading: "Woher die Bilder kommen",
+    intro: "So wurde es beim Zeichnen aufgezeichnet. Ein signierter Export sagt dasselbe, und „interleave verify“ prüft es.",
+    made: (model, program) => (program ? `Gemacht von ${model}, einem Programm und keinem trainierten Modell.` : `Mit KI gemacht von ${model}.`),
+    edited: (from, model, program) =>
+      program ? `Aus ${from} gemacht von ${model}, einem Programm und keinem trainierten Modell.` : `Mit KI aus ${from} gemacht von ${model}.`,
+    references: (list) => `Gezeichnet mit ${new Intl.ListFormat("de").format(list)} als Vorlage.`,
+    image: (number) => `Bild ${number}`,
+    given: "einem Bild des Wunsches",
+    hidden: "einem Bild, das nicht gezeigt wird",
+    kept: "Ein Bild des Wunsches.",
+    received: (what, signer, how) => `${what} als Datei, signiert von ${signer || "niemandem mit Namen"}${how ? ` (${how})` : ""}, seitdem unverändert.`,
+    altered: (what) => `${what} als signierte Datei, die verändert oder beschädigt war.`,
+    unread: (what) => `${what} als signierte Datei; das Paket, das ihren Nachweis liest, ist nicht installiert.`,
+    own: "Es kam",
+    source: "Das Bild des Wunsches kam",
+    kinds: {
+      trainedAlgorithmicMedia: "mit KI gemacht", compositeWithTrainedAlgorithmicMedia: "mit Teilen, die mit KI gemacht sind",
+      algorithmicMedia: "von einem Programm gemacht", digitalCapture: "mit einer Kamera aufgenommen", computationalCapture: "mit einer Kamera aufgenommen",
+      digitalCreation: "von einem Menschen gemacht", humanEdits: "von einem Menschen bearbeitet",
+    },
+  },
+
   slides: {
     label: "Folien",
     previous: "Voriger Schritt",

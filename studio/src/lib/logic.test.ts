@@ -52,10 +52,11 @@ describe("an edited plan", () => {
   it("keeps assets and scenes, and an asset goes with the step that it is taken from", () => {
     const fox = { name: "fox", kind: "character" as const, description: "red", step: 3 };
     const [a, b, c] = plan.steps;
-    const drawn = draftOf({ ...plan, assets: [fox], steps: [a!, b!, { ...c!, assets: ["fox"], scene: "all of it", needs: [3] }] });
+    const lettering = [{ kind: "speech" as const, text: "Hello", target: "fox", at: null }];
+    const drawn = draftOf({ ...plan, assets: [fox], steps: [a!, b!, { ...c!, assets: ["fox"], scene: "all of it", needs: [3], lettering }] });
     const edited = planOf({ ...drawn, steps: moved(drawn.steps, 0, 2) }, 3);
     expect(edited.assets).toEqual([{ ...fox, step: 5 }]);
-    expect(edited.steps[1]).toMatchObject({ assets: ["fox"], scene: "all of it", needs: null });
+    expect(edited.steps[1]).toMatchObject({ assets: ["fox"], scene: "all of it", needs: null, lettering });
     expect(planOf(drawn, 3).steps[2]?.needs).toEqual([3]);
     expect(edited.steps[0]).toMatchObject({ assets: null, scene: null });
     expect(planOf({ ...drawn, steps: drawn.steps.slice(1) }, 3).assets?.[0]?.step).toBeNull();

@@ -235,7 +235,8 @@ export interface paths {
         /** Get the document as Comic book */
         get: operations["get_v1_documents_id_document_cbz"];
         put?: never;
-        post?: never;
+        /** Get the document as Comic book in other languages */
+        post: operations["post_v1_documents_id_document_cbz"];
         delete?: never;
         options?: never;
         head?: never;
@@ -252,7 +253,8 @@ export interface paths {
         /** Get the document as EPUB */
         get: operations["get_v1_documents_id_document_epub"];
         put?: never;
-        post?: never;
+        /** Get the document as EPUB in other languages */
+        post: operations["post_v1_documents_id_document_epub"];
         delete?: never;
         options?: never;
         head?: never;
@@ -269,7 +271,8 @@ export interface paths {
         /** Get the document as fixed EPUB */
         get: operations["get_v1_documents_id_document_fixed_epub"];
         put?: never;
-        post?: never;
+        /** Get the document as fixed EPUB in other languages */
+        post: operations["post_v1_documents_id_document_fixed_epub"];
         delete?: never;
         options?: never;
         head?: never;
@@ -286,7 +289,8 @@ export interface paths {
         /** Get the document as one HTML page */
         get: operations["get_v1_documents_id_document_html"];
         put?: never;
-        post?: never;
+        /** Get the document as one HTML page in other languages */
+        post: operations["post_v1_documents_id_document_html"];
         delete?: never;
         options?: never;
         head?: never;
@@ -320,7 +324,8 @@ export interface paths {
         /** Get the document as PDF */
         get: operations["get_v1_documents_id_document_pdf"];
         put?: never;
-        post?: never;
+        /** Get the document as PDF in other languages */
+        post: operations["post_v1_documents_id_document_pdf"];
         delete?: never;
         options?: never;
         head?: never;
@@ -337,7 +342,8 @@ export interface paths {
         /** Get the document as PowerPoint */
         get: operations["get_v1_documents_id_document_pptx"];
         put?: never;
-        post?: never;
+        /** Get the document as PowerPoint in other languages */
+        post: operations["post_v1_documents_id_document_pptx"];
         delete?: never;
         options?: never;
         head?: never;
@@ -354,7 +360,8 @@ export interface paths {
         /** Get the document as Words to translate */
         get: operations["get_v1_documents_id_document_texts"];
         put?: never;
-        post?: never;
+        /** Get the document as Words to translate in other languages */
+        post: operations["post_v1_documents_id_document_texts"];
         delete?: never;
         options?: never;
         head?: never;
@@ -371,7 +378,8 @@ export interface paths {
         /** Get the document as Markdown and images */
         get: operations["get_v1_documents_id_document_zip"];
         put?: never;
-        post?: never;
+        /** Get the document as Markdown and images in other languages */
+        post: operations["post_v1_documents_id_document_zip"];
         delete?: never;
         options?: never;
         head?: never;
@@ -874,6 +882,23 @@ export interface paths {
         };
         /** Search the gallery */
         get: operations["get_v1_studio_documents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/studio/documents/{id}/credentials": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Where each image comes from: its model, the images before it, and signed files that were received */
+        get: operations["get_v1_studio_documents_id_credentials"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1913,6 +1938,8 @@ export interface components {
             seconds: number;
             /** Seed */
             seed: number;
+            /** Sent */
+            sent?: string | null;
             /** Sequence Number */
             sequence_number: number;
             /**
@@ -2128,6 +2155,17 @@ export interface components {
             media_type: string;
             /** Missing */
             missing: string | null;
+        };
+        /**
+         * ExportTexts
+         * @description Body of `POST /v1/documents/{id}/document.FORMAT`.
+         */
+        ExportTexts: {
+            /**
+             * Texts
+             * @default []
+             */
+            texts?: string[];
         };
         /**
          * Facts
@@ -2367,6 +2405,31 @@ export interface components {
             queued: number;
             /** Status */
             status: string;
+        };
+        /**
+         * ImageOrigin
+         * @description Where the image of a step comes from.
+         */
+        ImageOrigin: {
+            /** Edited */
+            edited: boolean;
+            /** Model */
+            model: string;
+            /** Number */
+            number: number;
+            /** Program */
+            program: boolean;
+            received: components["schemas"]["Received"] | null;
+            /** Sources */
+            sources: components["schemas"]["Source"][];
+        };
+        /**
+         * ImageOrigins
+         * @description `GET /v1/studio/documents/{id}/credentials`.
+         */
+        ImageOrigins: {
+            /** Images */
+            images: components["schemas"]["ImageOrigin"][];
         };
         /**
          * InputAsset
@@ -3114,6 +3177,32 @@ export interface components {
             /** Width */
             width: number;
         };
+        /**
+         * Received
+         * @description The signed file that an image was decoded from.
+         */
+        Received: {
+            /**
+             * Signer
+             * @default
+             */
+            signer: string;
+            /**
+             * Software
+             * @default
+             */
+            software: string;
+            /**
+             * Source Types
+             * @default []
+             */
+            source_types: string[];
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "none" | "altered" | "intact" | "unread";
+        };
         /** Redraw */
         Redraw: {
             /** Only Step */
@@ -3417,6 +3506,11 @@ export interface components {
              */
             remedies?: components["schemas"]["DriftControl"];
             /**
+             * Safety
+             * @default []
+             */
+            safety?: string[];
+            /**
              * Seed
              * @default 0
              */
@@ -3512,6 +3606,17 @@ export interface components {
             text: string;
         };
         /**
+         * Source
+         * @description An image that another one was made from.
+         */
+        Source: {
+            /** Given */
+            given: boolean;
+            received: components["schemas"]["Received"] | null;
+            /** Step */
+            step: number | null;
+        };
+        /**
          * SourceRule
          * @description Images that a step starts from if its plan does not name them.
          * @enum {string}
@@ -3557,6 +3662,11 @@ export interface components {
             rater: string;
             /** Signed In */
             signed_in: boolean;
+            /**
+             * Signs
+             * @default false
+             */
+            signs: boolean;
             /** Version */
             version: string;
         };
@@ -4465,6 +4575,16 @@ export interface operations {
                 download?: string | null;
                 paper?: string;
                 layout?: "print" | "picture-book" | "one" | "two" | "four" | "comic" | "how-to" | "worksheet" | "labels" | "slides";
+                /** @description Tags of the languages to show, with commas */
+                language?: string;
+                /** @description A PDF for a printer: bleed, 300 dpi, even pages */
+                bleed?: boolean;
+                /** @description Prompts, attempts and verdicts too (html, zip) */
+                details?: boolean;
+                /** @description Say below the title that AI made it */
+                ai_notice?: boolean;
+                /** @description Add content credentials with the key of the service. Formats that cannot hold them (pptx, cbz, zip, html, texts) come in a ZIP file with their credentials beside them */
+                sign?: boolean;
             };
             header?: never;
             path: {
@@ -4494,12 +4614,73 @@ export interface operations {
             };
         };
     };
+    post_v1_documents_id_document_cbz: {
+        parameters: {
+            query?: {
+                download?: string | null;
+                paper?: string;
+                layout?: "print" | "picture-book" | "one" | "two" | "four" | "comic" | "how-to" | "worksheet" | "labels" | "slides";
+                /** @description Tags of the languages to show, with commas */
+                language?: string;
+                /** @description A PDF for a printer: bleed, 300 dpi, even pages */
+                bleed?: boolean;
+                /** @description Prompts, attempts and verdicts too (html, zip) */
+                details?: boolean;
+                /** @description Say below the title that AI made it */
+                ai_notice?: boolean;
+                /** @description Add content credentials with the key of the service. Formats that cannot hold them (pptx, cbz, zip, html, texts) come in a ZIP file with their credentials beside them */
+                sign?: boolean;
+            };
+            header?: {
+                "x-interleave-studio"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ExportTexts"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.comicbook+zip": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     get_v1_documents_id_document_epub: {
         parameters: {
             query?: {
                 download?: string | null;
                 paper?: string;
                 layout?: "print" | "picture-book" | "one" | "two" | "four" | "comic" | "how-to" | "worksheet" | "labels" | "slides";
+                /** @description Tags of the languages to show, with commas */
+                language?: string;
+                /** @description A PDF for a printer: bleed, 300 dpi, even pages */
+                bleed?: boolean;
+                /** @description Prompts, attempts and verdicts too (html, zip) */
+                details?: boolean;
+                /** @description Say below the title that AI made it */
+                ai_notice?: boolean;
+                /** @description Add content credentials with the key of the service. Formats that cannot hold them (pptx, cbz, zip, html, texts) come in a ZIP file with their credentials beside them */
+                sign?: boolean;
             };
             header?: never;
             path: {
@@ -4508,6 +4689,57 @@ export interface operations {
             cookie?: never;
         };
         requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/epub+zip": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    post_v1_documents_id_document_epub: {
+        parameters: {
+            query?: {
+                download?: string | null;
+                paper?: string;
+                layout?: "print" | "picture-book" | "one" | "two" | "four" | "comic" | "how-to" | "worksheet" | "labels" | "slides";
+                /** @description Tags of the languages to show, with commas */
+                language?: string;
+                /** @description A PDF for a printer: bleed, 300 dpi, even pages */
+                bleed?: boolean;
+                /** @description Prompts, attempts and verdicts too (html, zip) */
+                details?: boolean;
+                /** @description Say below the title that AI made it */
+                ai_notice?: boolean;
+                /** @description Add content credentials with the key of the service. Formats that cannot hold them (pptx, cbz, zip, html, texts) come in a ZIP file with their credentials beside them */
+                sign?: boolean;
+            };
+            header?: {
+                "x-interleave-studio"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ExportTexts"];
+            };
+        };
         responses: {
             /** @description Successful Response */
             200: {
@@ -4535,6 +4767,16 @@ export interface operations {
                 download?: string | null;
                 paper?: string;
                 layout?: "print" | "picture-book" | "one" | "two" | "four" | "comic" | "how-to" | "worksheet" | "labels" | "slides";
+                /** @description Tags of the languages to show, with commas */
+                language?: string;
+                /** @description A PDF for a printer: bleed, 300 dpi, even pages */
+                bleed?: boolean;
+                /** @description Prompts, attempts and verdicts too (html, zip) */
+                details?: boolean;
+                /** @description Say below the title that AI made it */
+                ai_notice?: boolean;
+                /** @description Add content credentials with the key of the service. Formats that cannot hold them (pptx, cbz, zip, html, texts) come in a ZIP file with their credentials beside them */
+                sign?: boolean;
             };
             header?: never;
             path: {
@@ -4564,12 +4806,73 @@ export interface operations {
             };
         };
     };
+    post_v1_documents_id_document_fixed_epub: {
+        parameters: {
+            query?: {
+                download?: string | null;
+                paper?: string;
+                layout?: "print" | "picture-book" | "one" | "two" | "four" | "comic" | "how-to" | "worksheet" | "labels" | "slides";
+                /** @description Tags of the languages to show, with commas */
+                language?: string;
+                /** @description A PDF for a printer: bleed, 300 dpi, even pages */
+                bleed?: boolean;
+                /** @description Prompts, attempts and verdicts too (html, zip) */
+                details?: boolean;
+                /** @description Say below the title that AI made it */
+                ai_notice?: boolean;
+                /** @description Add content credentials with the key of the service. Formats that cannot hold them (pptx, cbz, zip, html, texts) come in a ZIP file with their credentials beside them */
+                sign?: boolean;
+            };
+            header?: {
+                "x-interleave-studio"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ExportTexts"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/epub+zip": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     get_v1_documents_id_document_html: {
         parameters: {
             query?: {
                 download?: string | null;
                 paper?: string;
                 layout?: "print" | "picture-book" | "one" | "two" | "four" | "comic" | "how-to" | "worksheet" | "labels" | "slides";
+                /** @description Tags of the languages to show, with commas */
+                language?: string;
+                /** @description A PDF for a printer: bleed, 300 dpi, even pages */
+                bleed?: boolean;
+                /** @description Prompts, attempts and verdicts too (html, zip) */
+                details?: boolean;
+                /** @description Say below the title that AI made it */
+                ai_notice?: boolean;
+                /** @description Add content credentials with the key of the service. Formats that cannot hold them (pptx, cbz, zip, html, texts) come in a ZIP file with their credentials beside them */
+                sign?: boolean;
             };
             header?: never;
             path: {
@@ -4578,6 +4881,57 @@ export interface operations {
             cookie?: never;
         };
         requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    post_v1_documents_id_document_html: {
+        parameters: {
+            query?: {
+                download?: string | null;
+                paper?: string;
+                layout?: "print" | "picture-book" | "one" | "two" | "four" | "comic" | "how-to" | "worksheet" | "labels" | "slides";
+                /** @description Tags of the languages to show, with commas */
+                language?: string;
+                /** @description A PDF for a printer: bleed, 300 dpi, even pages */
+                bleed?: boolean;
+                /** @description Prompts, attempts and verdicts too (html, zip) */
+                details?: boolean;
+                /** @description Say below the title that AI made it */
+                ai_notice?: boolean;
+                /** @description Add content credentials with the key of the service. Formats that cannot hold them (pptx, cbz, zip, html, texts) come in a ZIP file with their credentials beside them */
+                sign?: boolean;
+            };
+            header?: {
+                "x-interleave-studio"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ExportTexts"];
+            };
+        };
         responses: {
             /** @description Successful Response */
             200: {
@@ -4636,6 +4990,16 @@ export interface operations {
                 download?: string | null;
                 paper?: string;
                 layout?: "print" | "picture-book" | "one" | "two" | "four" | "comic" | "how-to" | "worksheet" | "labels" | "slides";
+                /** @description Tags of the languages to show, with commas */
+                language?: string;
+                /** @description A PDF for a printer: bleed, 300 dpi, even pages */
+                bleed?: boolean;
+                /** @description Prompts, attempts and verdicts too (html, zip) */
+                details?: boolean;
+                /** @description Say below the title that AI made it */
+                ai_notice?: boolean;
+                /** @description Add content credentials with the key of the service. Formats that cannot hold them (pptx, cbz, zip, html, texts) come in a ZIP file with their credentials beside them */
+                sign?: boolean;
             };
             header?: never;
             path: {
@@ -4665,12 +5029,73 @@ export interface operations {
             };
         };
     };
+    post_v1_documents_id_document_pdf: {
+        parameters: {
+            query?: {
+                download?: string | null;
+                paper?: string;
+                layout?: "print" | "picture-book" | "one" | "two" | "four" | "comic" | "how-to" | "worksheet" | "labels" | "slides";
+                /** @description Tags of the languages to show, with commas */
+                language?: string;
+                /** @description A PDF for a printer: bleed, 300 dpi, even pages */
+                bleed?: boolean;
+                /** @description Prompts, attempts and verdicts too (html, zip) */
+                details?: boolean;
+                /** @description Say below the title that AI made it */
+                ai_notice?: boolean;
+                /** @description Add content credentials with the key of the service. Formats that cannot hold them (pptx, cbz, zip, html, texts) come in a ZIP file with their credentials beside them */
+                sign?: boolean;
+            };
+            header?: {
+                "x-interleave-studio"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ExportTexts"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/pdf": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     get_v1_documents_id_document_pptx: {
         parameters: {
             query?: {
                 download?: string | null;
                 paper?: string;
                 layout?: "print" | "picture-book" | "one" | "two" | "four" | "comic" | "how-to" | "worksheet" | "labels" | "slides";
+                /** @description Tags of the languages to show, with commas */
+                language?: string;
+                /** @description A PDF for a printer: bleed, 300 dpi, even pages */
+                bleed?: boolean;
+                /** @description Prompts, attempts and verdicts too (html, zip) */
+                details?: boolean;
+                /** @description Say below the title that AI made it */
+                ai_notice?: boolean;
+                /** @description Add content credentials with the key of the service. Formats that cannot hold them (pptx, cbz, zip, html, texts) come in a ZIP file with their credentials beside them */
+                sign?: boolean;
             };
             header?: never;
             path: {
@@ -4700,12 +5125,73 @@ export interface operations {
             };
         };
     };
+    post_v1_documents_id_document_pptx: {
+        parameters: {
+            query?: {
+                download?: string | null;
+                paper?: string;
+                layout?: "print" | "picture-book" | "one" | "two" | "four" | "comic" | "how-to" | "worksheet" | "labels" | "slides";
+                /** @description Tags of the languages to show, with commas */
+                language?: string;
+                /** @description A PDF for a printer: bleed, 300 dpi, even pages */
+                bleed?: boolean;
+                /** @description Prompts, attempts and verdicts too (html, zip) */
+                details?: boolean;
+                /** @description Say below the title that AI made it */
+                ai_notice?: boolean;
+                /** @description Add content credentials with the key of the service. Formats that cannot hold them (pptx, cbz, zip, html, texts) come in a ZIP file with their credentials beside them */
+                sign?: boolean;
+            };
+            header?: {
+                "x-interleave-studio"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ExportTexts"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.openxmlformats-officedocument.presentationml.presentation": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     get_v1_documents_id_document_texts: {
         parameters: {
             query?: {
                 download?: string | null;
                 paper?: string;
                 layout?: "print" | "picture-book" | "one" | "two" | "four" | "comic" | "how-to" | "worksheet" | "labels" | "slides";
+                /** @description Tags of the languages to show, with commas */
+                language?: string;
+                /** @description A PDF for a printer: bleed, 300 dpi, even pages */
+                bleed?: boolean;
+                /** @description Prompts, attempts and verdicts too (html, zip) */
+                details?: boolean;
+                /** @description Say below the title that AI made it */
+                ai_notice?: boolean;
+                /** @description Add content credentials with the key of the service. Formats that cannot hold them (pptx, cbz, zip, html, texts) come in a ZIP file with their credentials beside them */
+                sign?: boolean;
             };
             header?: never;
             path: {
@@ -4735,12 +5221,73 @@ export interface operations {
             };
         };
     };
+    post_v1_documents_id_document_texts: {
+        parameters: {
+            query?: {
+                download?: string | null;
+                paper?: string;
+                layout?: "print" | "picture-book" | "one" | "two" | "four" | "comic" | "how-to" | "worksheet" | "labels" | "slides";
+                /** @description Tags of the languages to show, with commas */
+                language?: string;
+                /** @description A PDF for a printer: bleed, 300 dpi, even pages */
+                bleed?: boolean;
+                /** @description Prompts, attempts and verdicts too (html, zip) */
+                details?: boolean;
+                /** @description Say below the title that AI made it */
+                ai_notice?: boolean;
+                /** @description Add content credentials with the key of the service. Formats that cannot hold them (pptx, cbz, zip, html, texts) come in a ZIP file with their credentials beside them */
+                sign?: boolean;
+            };
+            header?: {
+                "x-interleave-studio"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ExportTexts"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/toml": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     get_v1_documents_id_document_zip: {
         parameters: {
             query?: {
                 download?: string | null;
                 paper?: string;
                 layout?: "print" | "picture-book" | "one" | "two" | "four" | "comic" | "how-to" | "worksheet" | "labels" | "slides";
+                /** @description Tags of the languages to show, with commas */
+                language?: string;
+                /** @description A PDF for a printer: bleed, 300 dpi, even pages */
+                bleed?: boolean;
+                /** @description Prompts, attempts and verdicts too (html, zip) */
+                details?: boolean;
+                /** @description Say below the title that AI made it */
+                ai_notice?: boolean;
+                /** @description Add content credentials with the key of the service. Formats that cannot hold them (pptx, cbz, zip, html, texts) come in a ZIP file with their credentials beside them */
+                sign?: boolean;
             };
             header?: never;
             path: {
@@ -4749,6 +5296,57 @@ export interface operations {
             cookie?: never;
         };
         requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/zip": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    post_v1_documents_id_document_zip: {
+        parameters: {
+            query?: {
+                download?: string | null;
+                paper?: string;
+                layout?: "print" | "picture-book" | "one" | "two" | "four" | "comic" | "how-to" | "worksheet" | "labels" | "slides";
+                /** @description Tags of the languages to show, with commas */
+                language?: string;
+                /** @description A PDF for a printer: bleed, 300 dpi, even pages */
+                bleed?: boolean;
+                /** @description Prompts, attempts and verdicts too (html, zip) */
+                details?: boolean;
+                /** @description Say below the title that AI made it */
+                ai_notice?: boolean;
+                /** @description Add content credentials with the key of the service. Formats that cannot hold them (pptx, cbz, zip, html, texts) come in a ZIP file with their credentials beside them */
+                sign?: boolean;
+            };
+            header?: {
+                "x-interleave-studio"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ExportTexts"];
+            };
+        };
         responses: {
             /** @description Successful Response */
             200: {
@@ -5918,6 +6516,37 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Gallery"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_v1_studio_documents_id_credentials: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImageOrigins"];
                 };
             };
             /** @description Error */

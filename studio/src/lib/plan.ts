@@ -1,5 +1,5 @@
 /** Editing a plan. Each step has a unique key, so that rows keep their focus when steps move. */
-import type { Asset, EditedPlan, Plan } from "./types";
+import type { Asset, EditedPlan, Plan, PlanStep } from "./types";
 import { text } from "./text";
 
 export interface Draft {
@@ -17,6 +17,8 @@ export interface Draft {
   assets: string[] | null;
   /** Description of the whole image; null if the plan has none. */
   scene: string | null;
+  /** Words set upon its image, which the editor keeps as they are. */
+  lettering?: PlanStep["lettering"];
 }
 
 /** An asset of a plan, with the key of the step it is taken from. */
@@ -55,6 +57,7 @@ function stepsOf(plan: Plan, keyOf: Map<number, number>): Draft[] {
     needs: step.needs?.map((number) => keyOf.get(number) ?? 0) ?? null,
     assets: step.assets ?? null,
     scene: step.scene ?? null,
+    lettering: step.lettering,
   }));
 }
 
@@ -107,6 +110,7 @@ export function planOf({ steps, assets }: PlanDraft, first: number): EditedPlan 
       needs: needsOf(step, place),
       assets: step.assets,
       scene: step.scene?.trim() || null,
+      lettering: step.textOnly ? null : step.lettering,
     })),
     assets: assets.map(({ from, ...asset }) => {
       const place = steps.findIndex((step) => step.key === from && !step.textOnly);

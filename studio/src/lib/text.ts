@@ -306,6 +306,53 @@ const english = {
     newNeeds: "Describe the image first.",
   },
 
+  exporting: {
+    layout: "Layout of PDF and comic book",
+    layouts: {
+      print: "Running text", "picture-book": "Picture book", one: "One per page", two: "Two per page", four: "Four per page", comic: "Comic",
+      "how-to": "How-to sheet", worksheet: "Worksheet", labels: "Labelled images", slides: "Slides",
+    },
+    more: "Languages, printing, signing",
+    languages: "Languages",
+    own: "Language of the document",
+    unstated: "Not stated",
+    addLanguage: "Add a language",
+    addHint: "Save “Words to translate”, fill it in, and add it here.",
+    without: (language: string) => `Leave out ${language}`,
+    noLanguage: (file: string) => `${file} names no language: write it after “language =”.`,
+    original: "Show the original words too",
+    notice: "Say that it was made with AI",
+    bleed: "For a print shop: bleed and 300 dpi (PDF)",
+    details: "With prompts and attempts (web page, Markdown)",
+    sign: "Sign it with content credentials",
+    signHint: "Files that cannot hold credentials come in a ZIP file with them.",
+    signOff: "Signing is off. To turn it on, start the studio with --sign self.",
+    saveAs: "Save as",
+  },
+
+  origins: {
+    heading: "Where the images come from",
+    intro: "As recorded when they were made. A signed export states the same, and “interleave verify” checks it.",
+    made: (model: string, program: boolean) => (program ? `Made by ${model}, a program and not a trained model.` : `Made with AI by ${model}.`),
+    edited: (from: string, model: string, program: boolean) =>
+      program ? `Edited from ${from} by ${model}, a program and not a trained model.` : `Edited with AI from ${from} by ${model}.`,
+    references: (list: string[]) => `Drawn with ${new Intl.ListFormat("en").format(list)} as reference.`,
+    image: (number: number) => `image ${number}`,
+    given: "an image of the request",
+    hidden: "an image that is not shown",
+    kept: "An image of the request.",
+    received: (what: string, signer: string, how: string) =>
+      `${what} as a file signed by ${signer || "nobody named"}${how ? ` (${how})` : ""}, unchanged since.`,
+    altered: (what: string) => `${what} as a signed file that was altered or damaged.`,
+    unread: (what: string) => `${what} as a signed file; the package that reads its credentials is not installed.`,
+    own: "It was received",
+    source: "The image of the request was given",
+    kinds: {
+      trainedAlgorithmicMedia: "made with AI", compositeWithTrainedAlgorithmicMedia: "with parts made with AI", algorithmicMedia: "made by a program",
+      digitalCapture: "taken with a camera", computationalCapture: "taken with a camera", digitalCreation: "made by a person", humanEdits: "edited by a person",
+    } as Record<string, string>,
+  },
+
   slides: {
     label: "Slides",
     previous: "Previous step",

@@ -37,6 +37,7 @@ export type Reports = Schemas["Reports"];
 export type Reading = Schemas["Reading"];
 export type Story = Schemas["Story"];
 export type Stories = Schemas["Stories"];
+export type ImageOrigin = Schemas["ImageOrigin"];
 export type Share = Schemas["Share"];
 export type Retried = Schemas["Retried"];
 

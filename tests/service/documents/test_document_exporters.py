@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import tarfile
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from running import service
 
 from example_packages import example_package, put_on_path
 from interleave.render.exports import known_formats
+from interleave.service.documents.service import ServiceSettings
 
 
 @pytest.fixture
@@ -68,3 +70,40 @@ def test_a_book_that_cannot_be_set_is_refused_with_the_reason(
         sent = running.http.get(f"/v1/documents/{id_}/document.pdf?paper=a77")
         assert sent.status_code == 400 and "paper=a77" in sent.json()["error"]["message"]
         assert running.http.get(f"/v1/documents/{id_}/document.epub").status_code == 200
+
+
+def test_an_export_is_signed_with_the_key_of_the_service_and_says_that_ai_made_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("c2pa")
+    from interleave.provenance.reading import credentials_of
+
+    monkeypatch.setenv("INTERLEAVE_CONFIG", str(tmp_path / "config"))
+    with service(tmp_path / "documents", settings=ServiceSettings(sign="self")) as running:
+        id_ = running.sdk().responses.create(input="two images").id
+        address = f"/v1/documents/{id_}/document"
+        assert running.http.get("/v1/studio/start").json()["signs"] is True
+        epub = running.http.get(f"{address}.epub?sign=true&ai_notice=true").content
+        assert credentials_of(epub).state == "intact"
+        with zipfile.ZipFile(io.BytesIO(epub)) as book:
+            assert any(b"Made with AI" in book.read(name) for name in book.namelist())
+        sent = running.http.get(f"{address}.html?sign=true&ai_notice=true")
+        assert sent.headers["content-type"] == "application/zip"
+        with zipfile.ZipFile(io.BytesIO(sent.content)) as both:
+            page, credentials = both.namelist()
+            assert credentials == f"{page}.c2pa" and page in sent.headers["content-disposition"]
+            assert credentials_of(both.read(page), both.read(credentials)).state == "intact"
+        assert credentials_of(running.http.get(f"{address}.epub").content).state == "none"
+        (tmp_path / "config" / "signing" / "key.pem").write_text("damaged")
+        refused = running.http.get(f"{address}.epub?sign=true")
+        assert refused.status_code == 500 and str(tmp_path) not in refused.text
+
+
+def test_a_service_without_a_key_refuses_to_sign(tmp_path: Path) -> None:
+    with service(tmp_path / "documents") as running:
+        id_ = running.sdk().responses.create(input="two images").id
+        assert running.http.get("/v1/studio/start").json()["signs"] is False
+        refused = running.http.get(f"/v1/documents/{id_}/document.epub?sign=true")
+    assert refused.status_code == 501
+    assert refused.json()["error"]["code"] == "not_configured"
+    assert "has named no key" in refused.json()["error"]["message"]

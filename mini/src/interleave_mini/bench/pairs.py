@@ -19,11 +19,22 @@ from typing import TYPE_CHECKING
 
 from interleave import InputError
 from interleave.plugin import Value, make_folder, write_atomic
-from interleave_mini.bench.random_scenes import random_operations, random_scene, random_thing
+from interleave_mini.bench.random_scenes import free_cell
+from interleave_mini.bench.wider_scenes import wider_operations, wider_scene
 from interleave_mini.language.prompts import edit_prompt
 from interleave_mini.world.drawing import draw
-from interleave_mini.world.operations import apply_all
-from interleave_mini.world.scene import CELLS, Scene, Thing
+from interleave_mini.world.operations import (
+    Add,
+    ChangeState,
+    Move,
+    PutNew,
+    Recolour,
+    Replace,
+    apply_all,
+    thing_at,
+)
+from interleave_mini.world.scene import CELLS, Relation, Scene
+from interleave_mini.world.wider import ALL_BACKGROUNDS, ALL_COLOURS, ALL_KINDS, ALL_NOUNS
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -34,6 +45,7 @@ DEFAULT_PAIRS = 2000
 THINGS = (1, 6)
 """Fewest and most things before the edit."""
 WRITING = ("SALE", "No. 7", "draft", "HELLO", "page 3", "(c) 1998", "open", "Fig. 2")
+_OTHER_RELATION = 0.5
 _TRIES = 400
 _THREADS = 4
 
@@ -50,51 +62,37 @@ class Pair(Value):
     """`right`, or what is wrong."""
 
 
-Change = Callable[[Scene, int, Random], Scene | None]
-"""From the right scene and the cell of a changed thing to a wrong scene, or None where there is none."""
+Change = Callable[[Scene, int, Random], Scene]
+"""From the right scene and the spot of a changed thing to a wrong scene; raises if it finds none."""
 
 
-def _thing(scene: Scene, cell: int) -> Thing:
-    thing = scene.cells[cell]
-    assert thing is not None
-    return thing
+def _another_thing(scene: Scene, spot: int, rng: Random) -> Scene:
+    there = thing_at(scene, spot)
+    kind, state = rng.choice([each for each in ALL_NOUNS.values() if each[0] != there.kind])
+    return Replace(spot, replace(there.alone, kind=kind, state=state)).apply(scene)
 
 
-def _another_thing(scene: Scene, cell: int, rng: Random) -> Scene | None:
-    there, other = _thing(scene, cell), random_thing(rng)
-    if other.kind == there.kind:
-        return None
-    return scene.with_cell(cell, replace(there, kind=other.kind, state=other.state))
-
-
-def _another_number(scene: Scene, cell: int, rng: Random) -> Scene | None:
+def _another_number(scene: Scene, spot: int, rng: Random) -> Scene:
     """The thing is there twice."""
-    free = _free(scene)
-    return scene.with_cell(rng.choice(free), scene.cells[cell]) if free else None
+    return Add(thing_at(scene, spot), free_cell(scene, rng)).apply(scene)
 
 
-def _another_colour(scene: Scene, cell: int, rng: Random) -> Scene | None:
-    return scene.with_cell(cell, replace(_thing(scene, cell), colour=random_thing(rng).colour))
+def _another_colour(scene: Scene, spot: int, rng: Random) -> Scene:
+    return Recolour(spot, rng.choice([*ALL_COLOURS])).apply(scene)
 
 
-def _another_place(scene: Scene, cell: int, rng: Random) -> Scene | None:
-    free = _free(scene)
-    if not free:
-        return None
-    return scene.with_cell(cell, None).with_cell(rng.choice(free), scene.cells[cell])
+def _another_place(scene: Scene, spot: int, rng: Random) -> Scene:
+    """In another cell; what is carried is sometimes on its carrier instead of in it, or the like."""
+    thing = thing_at(scene, spot)
+    if spot >= CELLS and rng.random() < _OTHER_RELATION:
+        relation = rng.choice([*Relation])
+        return PutNew(thing, relation, spot - CELLS).apply(scene.with_spot(spot, None))
+    return Move(spot, free_cell(scene, rng)).apply(scene)
 
 
-def _another_state(scene: Scene, cell: int, rng: Random) -> Scene | None:
-    there, states = _thing(scene, cell), []
-    with suppress(InputError):  # raised past its last state
-        for state in range(CELLS * CELLS):
-            states.append(replace(there, state=state))
-    others = [each for each in states if each != there]
-    return scene.with_cell(cell, rng.choice(others)) if others else None
-
-
-def _free(scene: Scene) -> list[int]:
-    return [cell for cell in range(CELLS) if scene.is_free(cell)]
+def _another_state(scene: Scene, spot: int, rng: Random) -> Scene:
+    states = ALL_KINDS[thing_at(scene, spot).kind].states
+    return ChangeState(spot, rng.randrange(len(states))).apply(scene)
 
 
 SCENE_FAULTS: dict[str, Change] = {
@@ -152,9 +150,9 @@ def questions(seed: int, count: int) -> Iterator[Question]:
 def _question(seed: int, number: int, fault: str) -> Question:
     rng = Random(f"critic exam/{seed}/{number}")
     for _ in range(_TRIES):
-        before = random_scene(rng, rng.randint(*THINGS))
-        operations = random_operations(before, rng)
-        if operations is None or before.gripper is not None:
+        before = wider_scene(rng, rng.randint(*THINGS))
+        operations = wider_operations(before, rng)
+        if operations is None:
             continue
         target = apply_all(operations, before)
         wrong = _faulty(before, target, fault, rng)
@@ -168,10 +166,9 @@ def _faulty(before: Scene, target: Scene, fault: str, rng: Random) -> Scene | No
     """The scene of the wrong image: with a fault in one of the things that the edit changed."""
     if fault not in SCENE_FAULTS:
         return before if fault == "nothing" else target
-    changed = [cell for cell, thing in target.things.items() if before.cells[cell] != thing]
-    if not changed:
-        return None
-    with suppress(InputError):  # a thing that cannot be like that
+    was = {spot: thing.alone for spot, thing in before.everything.items()}
+    changed = [spot for spot, thing in target.everything.items() if was.get(spot) != thing.alone]
+    with suppress(InputError, IndexError):  # a thing that cannot be like that, or no free place
         wrong = SCENE_FAULTS[fault](target, rng.choice(changed), rng)
         return None if wrong in (target, before) else wrong
     return None
@@ -275,17 +272,19 @@ configs:
 done. Drawn by InterleaveThinker's miniature world from seed {seed}; edition `{edition(pairs)}`. No model drew
 or labelled anything, so every label is exact and no judge is needed.
 
-Each question is an image of 256×256 pixels and a prompt that names things, sizes, colours and places, and
-what must stay. It has two pairs: one is right, the other has one fault. A model that does not look at the
-second image is right half of the time.
+Each question is an image of 256×256 pixels and a prompt that names things, sizes, colours, states and places,
+and what must stay. It has two pairs: one is right, the other has one fault. A model that does not look at the
+second image is right half of the time. The images show {len(ALL_KINDS)} kinds of things ({len(ALL_NOUNS)}
+with their states) in {len(ALL_BACKGROUNDS)} places. In half of the questions one thing is on, in or under
+another, or held by it.
 
 | fault | the image after the edit shows | pairs |
 |---|---|---|
 | thing | another thing in place of the changed one | about {of_each} |
 | number | the changed thing twice | about {of_each} |
 | colour | the changed thing in another colour | about {of_each} |
-| place | the changed thing elsewhere | about {of_each} |
-| state | the changed thing in another state, such as melted | about {of_each} |
+| place | the changed thing elsewhere, or on its carrier instead of in it, and the like | about {of_each} |
+| state | the changed thing in another state, such as broken or asleep | about {of_each} |
 | writing | the right image with a word on it | about {of_each} |
 | nothing | the image before, unchanged | about {of_each} |
 

@@ -6,12 +6,13 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from interleave import (
     BackendError,
@@ -43,7 +44,6 @@ from interleave_mini.intervals import Estimate, estimate
 
 FIXED = {"always-yes": Outcome.ACCEPTED, "always-no": Outcome.REJECTED}
 """Critics that do not look: what an examinee has to beat."""
-RESULT_NAME = "result.json"
 _BATCH = 50
 """Verdicts between two writes to disk."""
 
@@ -205,10 +205,27 @@ class PairExam:
         return await concurrently(pairs, one, min(self.concurrency, at_once or self.concurrency))
 
     def _file(self, run: int) -> Path:
-        """One for each critic, prompt pack and run; the model's answer does not depend on the rest."""
+        return self.folder / f"verdicts-{self._digest}-{run + 1}.jsonl"
+
+    @property
+    def result_file(self) -> Path:
+        return self.folder / f"result-{self._digest}.json"
+
+    @property
+    def _digest(self) -> str:
+        """One for each critic and prompt pack; the model's answer does not depend on the rest."""
         spec = self.critic if self.critic in FIXED else same_model(self.critic)
         identity = f"{spec}/{self.pack.digest}/{edition(self.pairs[:2])}"
-        return self.folder / f"verdicts-{hashlib.sha256(identity.encode()).hexdigest()[:8]}-{run + 1}.jsonl"
+        return hashlib.sha256(identity.encode()).hexdigest()[:8]
+
+    def others(self) -> list[PairsResult]:
+        """The results of other critics on the same pairs, in this folder."""
+        found = []
+        for path in sorted(self.folder.glob("result-*.json")):
+            if path != self.result_file:
+                with suppress(ValidationError):  # of another version
+                    found.append(PairsResult.model_validate_json(path.read_bytes()))
+        return [each for each in found if each.edition == edition(self.pairs)]
 
 
 class CostCounter(TokenCounter):

@@ -1,4 +1,4 @@
-"""The benchmark of the miniature: six suites whose truth is known, scored from the images alone."""
+"""The benchmark of the miniature: suites whose truth is known, scored from the images alone."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from interleave.plugin import (
     split_choices,
     write_atomic,
 )
+from interleave_mini.bench.harder import HARDER_SUITES, harder_tasks
 from interleave_mini.bench.model_cache import with_caches
 from interleave_mini.bench.scores import Answered, ItemScore, Scores, StepScore, score_all, scores_of
 from interleave_mini.bench.splits import UNSEEN_PAIR, UNSEEN_TEMPLATE, UNSEEN_VOICE
@@ -65,8 +66,8 @@ class Settings:
     choices: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.suite not in SUITES:
-            raise ConfigurationError(f"no suite named {self.suite!r}. {did_you_mean(self.suite, SUITES)}")
+        if self.suite not in (suites := (*SUITES, *HARDER_SUITES)):
+            raise ConfigurationError(f"no suite named {self.suite!r}. {did_you_mean(self.suite, suites)}")
         if self.items < 1:
             raise ConfigurationError("--items must be at least 1")
 
@@ -121,7 +122,8 @@ def run_mini(
         raise ConfigurationError(
             f"{out} holds the suite {before.suite!r} with the system {before.system!r}: choose another --out"
         )
-    work = shipped_tasks(settings.suite, settings.items, seed=settings.seed)
+    tasks = harder_tasks if settings.suite in HARDER_SUITES else shipped_tasks
+    work = tasks(settings.suite, settings.items, seed=settings.seed)
     config, passes, seconds = asyncio.run(
         _run_passes(settings, work, out, watcher or batches.Watcher(), load)
     )

@@ -2,7 +2,7 @@
 
 Six suites: `story` (text in), `continue` (text and images in), `know` (riddles), `edit` (an image and a
 sentence to think about), `plain` (an image and sentences that say what to change), `annotate` (images in,
-text out). `task_file` has those of the test split.
+text out). `task_file` has those of the test split; `harder` makes those of four more suites.
 """
 
 from __future__ import annotations

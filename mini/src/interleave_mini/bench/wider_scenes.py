@@ -6,22 +6,25 @@ them and stay the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
-from interleave_mini.bench.random_scenes import COUNTS
-from interleave_mini.bench.splits import has_held_out_pair, is_held_out_pair
+from interleave_mini.bench.random_scenes import (
+    Maker,
+    any_cell,
+    filled,
+    free_cell,
+    gripper_scene,
+    possible_operation,
+)
+from interleave_mini.bench.splits import is_held_out_pair
 from interleave_mini.world.operations import (
     Add,
     ChangeBackground,
     ChangeState,
-    Impossible,
     Move,
     Operation,
-    Pick,
-    Place,
     Put,
     PutNew,
     Recolour,
@@ -33,7 +36,7 @@ from interleave_mini.world.operations import (
     daybreak,
     nightfall,
 )
-from interleave_mini.world.scene import CELLS, GRID, Gripper, Load, Relation, Scene, Size, Thing, carried
+from interleave_mini.world.scene import CELLS, Load, Relation, Scene, Size, Thing, carried
 from interleave_mini.world.wider import (
     ALL_BACKGROUNDS,
     ALL_COLOURS,
@@ -61,13 +64,8 @@ def wider_scene(rng: Random, things: int | None = None) -> Scene:
     """Some things on a background, a few of them alike; some carry others; now and then a gripper."""
     background = rng.choice(ALL_BACKGROUNDS)
     if things is None and rng.random() < _GRIPPER:
-        return _bench(background, rng)
-    count = things if things is not None else rng.choices(range(CELLS + 1), COUNTS)[0]
-    chosen: dict[int, Thing] = {}
-    for cell in rng.sample(range(CELLS), count):
-        alike = chosen and rng.random() < _ALIKE
-        chosen[cell] = rng.choice(list(chosen.values())) if alike else _something(rng)
-    return Scene.of(background, chosen)
+        return gripper_scene(background, _COLOURS, rng)
+    return filled(background, things, rng, _something, _ALIKE)
 
 
 def wider_thing(rng: Random, nouns: Sequence[str] = _NOUNS) -> Thing:
@@ -91,12 +89,6 @@ def _something(rng: Random) -> Thing:
     return replace(carrier, load=Load(relation, carried(wider_thing(rng))))
 
 
-def _bench(background: str, rng: Random) -> Scene:
-    cells = rng.sample(range(GRID, CELLS), rng.randint(1, 4))
-    blocks = {cell: Thing("block", rng.choice(_COLOURS), Size.SMALL) for cell in cells}
-    return Scene.of(background, blocks, Gripper(rng.randrange(GRID), rng.choice((None, *_COLOURS))))
-
-
 def wider_operations(scene: Scene, rng: Random, *, most: int = 2) -> tuple[Operation, ...] | None:
     """One possible operation in this scene, sometimes more; None when no try is possible."""
     made: list[Operation] = []
@@ -104,25 +96,11 @@ def wider_operations(scene: Scene, rng: Random, *, most: int = 2) -> tuple[Opera
     while count < most and rng.random() < 0.15:
         count += 1
     for _ in range(count):
-        operation = _operation(apply_all(made, scene), rng)
+        operation = possible_operation(apply_all(made, scene), rng, _MAKERS)
         if operation is None:
             break
         made.append(operation)
     return tuple(made) if made and apply_all(made, scene) != scene else None
-
-
-def _operation(scene: Scene, rng: Random) -> Operation | None:
-    makers = _HANDLING if scene.gripper is not None and rng.random() < 0.7 else _MAKERS
-    for _ in range(8):
-        with suppress(Impossible, IndexError):
-            operation = rng.choice(makers)(scene, rng)
-            if not has_held_out_pair(operation.apply(scene)):
-                return operation
-    return None
-
-
-def _cell(scene: Scene, rng: Random) -> int:
-    return rng.choice(list(scene.things))
 
 
 def _spot(scene: Scene, rng: Random) -> int:
@@ -133,10 +111,6 @@ def _load(scene: Scene, rng: Random) -> int:
     return rng.choice([spot for spot in scene.everything if spot >= CELLS])
 
 
-def _free(scene: Scene, rng: Random) -> int:
-    return rng.choice([cell for cell in range(CELLS) if scene.is_free(cell)])
-
-
 def _relation(scene: Scene, cell: int, rng: Random) -> Relation:
     """A relation that the thing in this cell allows; any but "on" preferably, which nearly all allow."""
     noun = scene.things[cell].noun
@@ -145,12 +119,12 @@ def _relation(scene: Scene, cell: int, rng: Random) -> Relation:
 
 
 def _put(scene: Scene, rng: Random) -> Operation:
-    cell = _cell(scene, rng)
+    cell = any_cell(scene, rng)
     return Put(_spot(scene, rng), _relation(scene, cell, rng), cell)
 
 
 def _put_new(scene: Scene, rng: Random) -> Operation:
-    cell = _cell(scene, rng)
+    cell = any_cell(scene, rng)
     return PutNew(wider_thing(rng), _relation(scene, cell, rng), cell)
 
 
@@ -164,22 +138,18 @@ def _other(scene: Scene, rng: Random) -> Operation:
     return Replace(spot, replace(wider_thing(rng), size=scene.everything[spot].size))
 
 
-_MAKERS: tuple[Callable[[Scene, Random], Operation], ...] = (
-    *[lambda scene, rng: Add(wider_thing(rng), _free(scene, rng))] * 2,
+_MAKERS: tuple[Maker, ...] = (
+    *[lambda scene, rng: Add(wider_thing(rng), free_cell(scene, rng))] * 2,
     lambda scene, rng: Remove(_spot(scene, rng)),
     lambda scene, rng: Recolour(_spot(scene, rng), rng.choice(_COLOURS)),
-    lambda scene, rng: Resize(_cell(scene, rng), rng.choice(list(Size))),
-    *[lambda scene, rng: Move(_cell(scene, rng), _free(scene, rng))] * 2,
-    lambda scene, rng: Move(_load(scene, rng), _free(scene, rng)),
-    *[lambda scene, rng: Swap(_cell(scene, rng), _cell(scene, rng))] * 2,
+    lambda scene, rng: Resize(any_cell(scene, rng), rng.choice(list(Size))),
+    *[lambda scene, rng: Move(any_cell(scene, rng), free_cell(scene, rng))] * 2,
+    lambda scene, rng: Move(_load(scene, rng), free_cell(scene, rng)),
+    *[lambda scene, rng: Swap(any_cell(scene, rng), any_cell(scene, rng))] * 2,
     *[_another_state] * 3,
     *[_put] * 2,
     *[_put_new] * 2,
     _other,
     lambda scene, rng: ChangeBackground(rng.choice(ALL_BACKGROUNDS)),
     lambda scene, rng: rng.choice((nightfall, daybreak))(scene),
-)
-_HANDLING: tuple[Callable[[Scene, Random], Operation], ...] = (
-    lambda scene, rng: Pick(_cell(scene, rng)),
-    lambda scene, rng: Place(_free(scene, rng)),
 )

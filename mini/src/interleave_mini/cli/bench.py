@@ -23,7 +23,11 @@ TABLE = "Table of systems"
 
 def mini(
     suite: Annotated[
-        str | None, typer.Option(help="story, continue, know, edit, plain or annotate. [default: story]")
+        str | None,
+        typer.Option(
+            help="story, continue, know, edit, plain or annotate; or long, count, alike or places, which are "
+            "harder. [default: story]"
+        ),
     ] = None,
     system: Annotated[
         str | None,
@@ -102,7 +106,7 @@ def mini(
     ] = None,
     json_output: options.Json = False,
 ) -> int:
-    """Run the miniature's benchmark: six suites with known truth, scored from the images alone.
+    """Run the miniature's benchmark: suites with known truth, scored from the images alone.
 
     Prints a table and the path of a page with all images, or with --json one object. `--table ablation`
     compares many systems on the same tasks, and has an exam of their critics.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -45,11 +46,12 @@ def critic_exam(
 ) -> int:
     """Examine a critic on pairs of images before and after an edit, right or with one known fault.
 
-    No judge is called. Prints the cost first, then a table, or with --json one object.
+    No judge is called. Prints the cost first, then a table with a column for each critic examined in this
+    folder, or with --json one object.
     """
     from interleave.plugin import make_console, progress_bar, write_atomic
     from interleave_mini.bench.pairs import read_pairs, write_pairs
-    from interleave_mini.bench.pairs_run import RESULT_NAME, PairExam, check_critic, result_of
+    from interleave_mini.bench.pairs_run import PairExam, check_critic, result_of
 
     console = make_console()
     if critic is not None:
@@ -69,11 +71,11 @@ def critic_exam(
     with progress_bar("pairs judged") as show:
         seconds = exam.judge(model, show, max_cost)
     result = result_of(exam, seconds)
-    write_atomic(exam.folder / RESULT_NAME, f"{result.model_dump_json(indent=2)}\n".encode())
+    write_atomic(exam.result_file, f"{result.model_dump_json(indent=2)}\n".encode())
     if json_output:
         typer.echo(result.model_dump_json())
     else:
-        _print_table(result)
+        _print_table(result, exam.others())
     return 0
 
 
@@ -95,20 +97,22 @@ def _cost(critic: str, expected: Expected) -> str:
     return f"{critic}: {expected.calls:,} calls with {expected.images:,} images{judged}, {price}"
 
 
-def _print_table(result: PairsResult) -> None:
+def _print_table(result: PairsResult, others: Sequence[PairsResult]) -> None:
     from rich.table import Table
 
     from interleave.plugin import make_console
 
-    table = Table(title=f"critic exam: {result.critic}, {result.pairs:,} pairs, edition {result.edition}")
-    for name in ("", "%"):
-        table.add_column(name, justify="left" if not name else "right")
-    table.add_row("verdicts right", _percent(result.accuracy))
-    table.add_row("both of a question right", _percent(result.questions))
-    table.add_row("false alarms", _percent(result.false_alarms))
-    table.add_row("unreadable", _percent(result.unreadable), end_section=True)
-    for fault, share in result.caught.items():
-        table.add_row(f"caught: {fault}", _percent(share))
+    table = Table(title=f"critic exam: {result.pairs:,} pairs, edition {result.edition}, in %")
+    table.add_column()
+    shown = [result, *others]
+    for each in shown:
+        table.add_column(each.critic, justify="right")
+    table.add_row("verdicts right", *(_percent(each.accuracy) for each in shown))
+    table.add_row("both of a question right", *(_percent(each.questions) for each in shown))
+    table.add_row("false alarms", *(_percent(each.false_alarms) for each in shown))
+    table.add_row("unreadable", *(_percent(each.unreadable) for each in shown), end_section=True)
+    for fault in result.caught:
+        table.add_row(f"caught: {fault}", *(_percent(each.caught[fault]) for each in shown))
     make_console().print(table)
     if result.repeated:
         print(f"second run: {result.repeated.different:,} of {result.repeated.pairs:,} verdicts differ")

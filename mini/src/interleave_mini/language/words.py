@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from interleave_mini.world.scene import GRID, Size, Thing
 from interleave_mini.world.wider import ALL_COLOURS, ALL_KINDS, ALL_NOUNS, NIGHT, NIGHT_OF
@@ -186,9 +187,31 @@ def neighbour(cell: int, step: tuple[int, int]) -> int | None:
     return row * GRID + column if 0 <= row < GRID and 0 <= column < GRID else None
 
 
+_Tree: TypeAlias = "dict[str, _Tree]"
+_END = ""
+"""Key at which a word ends in the tree."""
+
+
 def one_of(words: Iterable[str]) -> str:
-    """A regular expression for any of these, the longest first, the same whatever the order of a set."""
-    return "(?:" + "|".join(map(re.escape, sorted(sorted(words), key=len, reverse=True))) + ")"
+    """A regular expression for any of these, the longest first, the same whatever the order of a set.
+
+    Words share their beginnings, as in a prefix tree: `re` tries alternatives one after the other, and there
+    are hundreds of nouns.
+    """
+    tree: _Tree = {}
+    for word in words:
+        node = tree
+        for letter in word:
+            node = node.setdefault(letter, {})
+        node[_END] = {}
+    return f"(?:{_either(tree)})"
+
+
+def _either(tree: _Tree) -> str:
+    branches = [re.escape(letter) + _either(rest) for letter, rest in sorted(tree.items()) if letter != _END]
+    if _END in tree:
+        return f"(?:{'|'.join(branches)})?" if branches else ""
+    return branches[0] if len(branches) == 1 else f"(?:{'|'.join(branches)})"
 
 
 _SIZE, _COLOUR, _NOUN = one_of(SIZES), one_of(ALL_COLOURS), one_of(ALL_NOUNS)

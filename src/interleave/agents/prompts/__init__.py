@@ -43,9 +43,10 @@ PROMPTS: Mapping[str, frozenset[str]] = {
     "auditor": frozenset({"document"}),
     "planner_chapter": frozenset({"request", "place", "story"}),
     "planner_assets": frozenset(),
+    "planner_lettering": frozenset(),
 }
 """Prompts of a run, with their required slots."""
-LATER = frozenset({"auditor", "planner_chapter", "planner_assets"})
+LATER = frozenset({"auditor", "planner_chapter", "planner_assets", "planner_lettering"})
 """Prompts that older packs lack. They use those of the default pack, which are excluded from the digest, so
 that older runs can be continued."""
 
@@ -91,8 +92,8 @@ class PackDescription(Value):
     audits: Literal["document", "pictures"] = "document"
     """Whether its critic audits the whole document in one call, or image by image."""
     assets: bool | None = None
-    """Whether planners are asked for assets and scenes if a run needs them. `None`: as in the extended pack,
-    unless this pack has its own planner prompts."""
+    """Whether planners are asked for assets, scenes and lettering if a run needs them. `None`: as in the
+    extended pack, unless this pack has its own planner prompts."""
     chapters: bool = True
     """Whether its planner accepts the default pack's prompt for plans in chapters."""
     single_frames: int | None = Field(default=None, ge=2)

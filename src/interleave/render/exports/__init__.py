@@ -1,6 +1,7 @@
 """Exports of a run: the registry of formats. The room `books` has ours."""
 
 from interleave.render.exports.formats import (
+    SIDECAR,
     Exported,
     ExportOptions,
     Format,
@@ -12,6 +13,7 @@ from interleave.render.exports.formats import (
 )
 
 __all__ = [
+    "SIDECAR",
     "ExportOptions",
     "Exported",
     "Format",

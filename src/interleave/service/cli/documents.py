@@ -98,6 +98,7 @@ def serve_documents(
             help="End after this time without requests and jobs. [default: never]",
         ),
     ] = None,
+    sign: service_options.Sign = "",
 ) -> int:
     """Serve whole documents over HTTP, until Ctrl-C.
 
@@ -153,6 +154,7 @@ def serve_documents(
             ignored=service_options.ignored_parameters(ignore or []),
             public_url=service_options.checked_public_url(public_url),
             lease_seconds=lease,
+            sign=service_options.checked_key(sign),
         ),
     )
     serve_documents(config, _announce if concurrency else _announce_without_models)

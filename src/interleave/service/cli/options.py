@@ -20,6 +20,14 @@ NEEDS = ("fastapi", "uvicorn", "python_multipart", "prometheus_client")
 Folder = Annotated[Path, typer.Option("--runs", metavar="DIR", help="The folder of jobs, runs and API keys.")]
 Host = Annotated[str, typer.Option(help="The address to listen on. A public one needs API keys.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for a free one.")]
+Sign = Annotated[
+    str,
+    typer.Option(
+        "--sign",
+        metavar="KEY|self",
+        help="Sign exports that ask for it, with a PEM file or your own key. [default: none]",
+    ),
+]
 LogFormat = Annotated[str, typer.Option(metavar="text|json", help="The format of log lines.")]
 LeaseSeconds = Annotated[
     float,
@@ -61,6 +69,15 @@ def require_models(chosen: runs.Choices, command: str) -> None:
         raise MissingDependency(
             f"{error} (or run without models: interleave {command} --profile dry-run)"
         ) from None
+
+
+def checked_key(given: str) -> str:
+    """Return the key to sign with; raise now if it cannot be used, not at the first export."""
+    if given:
+        from interleave.provenance.keys import signing_key
+
+        signing_key(given)
+    return given
 
 
 def shown_profile(profile: str) -> str:

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
@@ -142,22 +142,23 @@ class Database:
 def _connect(path: Path, steps: Sequence[str], version: int) -> sqlite3.Connection:
     try:
         make_folder(path.parent)
-        connection = sqlite3.connect(path, timeout=1.0, isolation_level=None, check_same_thread=False)
-        connection.row_factory = sqlite3.Row
-        connection.create_function("now", 0, _clock())
-        connection.execute("PRAGMA locking_mode=EXCLUSIVE")
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=FULL")
-        _make_tables(connection, path, steps, version)
-        connection.execute("BEGIN EXCLUSIVE")
-        connection.execute("COMMIT")
+        with ExitStack() as undo:
+            connection = sqlite3.connect(path, timeout=1.0, isolation_level=None, check_same_thread=False)
+            undo.callback(connection.close)
+            connection.row_factory = sqlite3.Row
+            connection.create_function("now", 0, _clock())
+            for setting in ("locking_mode=EXCLUSIVE", "journal_mode=WAL", "synchronous=FULL"):
+                connection.execute(f"PRAGMA {setting}")
+            _make_tables(connection, path, steps, version)
+            connection.executescript("BEGIN EXCLUSIVE; COMMIT")
+            undo.pop_all()
+        return connection
     except (OSError, sqlite3.Error) as error:
-        if "locked" in str(error):
-            raise ConfigurationError(
-                f"another process uses {path}: only one document service may use a job table"
-            ) from None
-        raise ConfigurationError(f"cannot open the job table {path} ({error})") from None
-    return connection
+        if getattr(error, "sqlite_errorname", "").startswith("SQLITE_BUSY"):
+            why = f"another process uses {path}: only one document service may use a job table"
+        else:
+            why = f"cannot open the job table {path} ({error})"
+        raise ConfigurationError(why) from error
 
 
 def _make_tables(connection: sqlite3.Connection, path: Path, steps: Sequence[str], version: int) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import logging
 import os
 import tempfile
+import zipfile
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -20,8 +23,9 @@ from interleave.service.documents import schemas as wire
 from interleave.service.documents.bodies import json_body
 from interleave.service.documents.document_routes import Run, SeenRun
 from interleave.service.documents.refusals import ApiRefusal
-from interleave.service.documents.routes import Router, per_service, sending
+from interleave.service.documents.routes import Call, Router, per_service, sending
 
+log = logging.getLogger(__name__)
 PAGE_POLICY = (
     "default-src 'none'; img-src data: 'self'; font-src data:; style-src 'unsafe-inline'; "
     "sandbox allow-popups"
@@ -46,16 +50,31 @@ def router() -> Router:
     return made
 
 
-def _options(
+async def _options(
+    call: Call,
     paper: str = "",
     layout: render.PageLayout = "print",
     language: Annotated[str, Query(description="Tags of the languages to show, with commas")] = "",
-    bleed: bool = False,
-    details: bool = False,
+    bleed: Annotated[bool, Query(description="A PDF for a printer: bleed, 300 dpi, even pages")] = False,
+    details: Annotated[bool, Query(description="Prompts, attempts and verdicts too (html, zip)")] = False,
+    ai_notice: Annotated[bool, Query(description="Say below the title that AI made it")] = False,
+    sign: Annotated[
+        bool,
+        Query(
+            description="Add content credentials with the key of the service. Formats that cannot hold them "
+            "(pptx, cbz, zip, html, texts) come in a ZIP file with their credentials beside them"
+        ),
+    ] = False,
 ) -> render.ExportOptions:
+    key = call.documents.settings.sign if sign else ""
+    if sign and not key:
+        message = "this service signs nothing: whoever runs it has named no key with --sign"
+        raise ApiRefusal(message, status=501, code="not_configured", parameter="sign")
     languages = tuple(tag for each in language.split(",") if (tag := each.strip()))
     try:
-        return render.ExportOptions(paper, layout, languages, bleed=bleed, details=details)
+        return render.ExportOptions(
+            paper, layout, languages, bleed=bleed, details=details, sign=key, ai_notice=ai_notice
+        )
     except ConfigurationError as error:
         raise ApiRefusal(str(error), parameter="language") from None
 
@@ -71,7 +90,20 @@ def _with_texts(
         try:
             return render.export_run(folder, record, name, replace(options, texts=files))
         except (ConfigurationError, InputError) as error:  # an unknown paper, a character without a font
+            if options.sign and str(error).startswith("sign"):  # its path is not for clients
+                log.error("%s", error)
+                message = "the document could not be signed: the service's key cannot be used"
+                raise ApiRefusal(message, status=500, code="not_signed") from None
             raise ApiRefusal(str(error).replace(f"{own}{os.sep}", "")) from None
+
+
+def _with_sidecar(file: str, made: render.Exported) -> bytes:
+    """Return a ZIP file of an export and the credentials beside it."""
+    both = io.BytesIO()
+    with zipfile.ZipFile(both, "w") as archive:
+        archive.writestr(file, made.data)
+        archive.writestr(f"{file}{render.SIDECAR}", made.sidecar or b"")
+    return both.getvalue()
 
 
 def _export(wanted: render.Format) -> tuple[Callable[..., Awaitable[Response]], ...]:
@@ -115,14 +147,17 @@ def _export(wanted: render.Format) -> tuple[Callable[..., Awaitable[Response]], 
             made: render.Exported = await call.documents.in_thread(
                 _with_texts, folder, record, wanted.name, options, texts
             )
-        call.lease.keep(len(made.data))
+        file = f"{slug(record.title) or job.id}.{wanted.suffix or wanted.name}"
+        data, kind, is_page = made.data, wanted.media_type, wanted.name == "html"
+        if made.sidecar is not None:
+            data, kind, is_page, file = _with_sidecar(file, made), "application/zip", False, f"{file}.zip"
+        call.lease.keep(len(data))
         headers: dict[str, str] = {}
-        if wanted.name == "html":
+        if is_page:
             headers |= {"content-security-policy": PAGE_POLICY, "referrer-policy": "no-referrer"}
-        if wanted.name != "html" or download is not None:
-            file = f"{slug(record.title) or job.id}.{wanted.suffix or wanted.name}"
+            kind = f"{kind}; charset=utf-8"
+        if not is_page or download is not None:
             headers["content-disposition"] = f'attachment; filename="{file}"'
-        kind = f"{wanted.media_type}; charset=utf-8" if wanted.name == "html" else wanted.media_type
-        return Response(made.data, headers=headers, media_type=kind)
+        return Response(data, headers=headers, media_type=kind)
 
     return export, export_with_texts

@@ -116,6 +116,8 @@ class ServiceSettings:
     """Duration of the lease on each running job, if the job table is in Postgres."""
     runs_beside: Path | None = None
     """Folder whose runs of the command line are shown too."""
+    sign: str = ""
+    """Key of the operator for exports that are to be signed: a PEM file or `self`. Empty: none is signed."""
 
 
 class Documents:

@@ -17,11 +17,15 @@ from interleave_mini.language.words import (
     described_many,
     listed,
     named,
-    one_of,
     plural,
 )
 from interleave_mini.world.kinds import COLOURS, KINDS
 from interleave_mini.world.scene import Thing
+
+
+def either(words: Iterable[str]) -> str:
+    """As `one_of`, with every word written out: the words that requests may have are read from gaps."""
+    return "(?:" + "|".join(map(re.escape, sorted(sorted(words), key=len, reverse=True))) + ")"
 
 
 class Gap(Protocol):
@@ -44,8 +48,8 @@ class AThing:
 
     @property
     def regex(self) -> str:
-        nouns = one_of(_usual_noun(kind) for kind in self.kinds)
-        return rf"{'(?:an?|some) ' if self.article else ''}(?:{one_of(COLOURS)} )?{nouns}"
+        nouns = either(_usual_noun(kind) for kind in self.kinds)
+        return rf"{'(?:an?|some) ' if self.article else ''}(?:{either(COLOURS)} )?{nouns}"
 
     def sample(self, rng: Random) -> Thing:
         return usual(rng.choice(self.kinds), rng.choice(list(COLOURS)))
@@ -91,7 +95,7 @@ class APlace:
 
     @property
     def regex(self) -> str:
-        return one_of(words for words, place in BACKGROUND_OF_PHRASE.items() if place in self.among)
+        return either(words for words, place in BACKGROUND_OF_PHRASE.items() if place in self.among)
 
     def sample(self, rng: Random) -> str:
         return rng.choice(self.among)
@@ -112,7 +116,7 @@ class AColour:
 
     @property
     def regex(self) -> str:
-        return one_of(self.among)
+        return either(self.among)
 
     def sample(self, rng: Random) -> str:
         return rng.choice(self.among)
@@ -133,7 +137,7 @@ class ANumber:
 
     @property
     def regex(self) -> str:
-        return one_of(NUMBERS[self.least : self.most + 1])
+        return either(NUMBERS[self.least : self.most + 1])
 
     def sample(self, rng: Random) -> int:
         return rng.randint(self.least, self.most)
@@ -153,7 +157,7 @@ class AWord:
 
     @property
     def regex(self) -> str:
-        return one_of(self.meanings)
+        return either(self.meanings)
 
     def sample(self, rng: Random) -> Any:
         return rng.choice(list(self.meanings.values()))
@@ -174,7 +178,7 @@ class ManyThings:
 
     @property
     def regex(self) -> str:
-        return rf"(?:{one_of(COLOURS)} )?{one_of(plural(usual(kind).noun) for kind in self.kinds)}"
+        return rf"(?:{either(COLOURS)} )?{either(plural(usual(kind).noun) for kind in self.kinds)}"
 
     def sample(self, rng: Random) -> Thing:
         return AThing(self.kinds).sample(rng)

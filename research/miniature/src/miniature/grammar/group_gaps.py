@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from interleave_mini.language.words import NUMBERS, listed, one_of
+from interleave_mini.language.words import NUMBERS, listed
 from interleave_mini.world.scene import Thing
-from miniature.grammar.gaps import AThing, ManyThings
+from miniature.grammar.gaps import AThing, ManyThings, either
 
 MOST = 6
 """Things in one group."""
@@ -36,7 +36,7 @@ class SomeGroups:
 
     @property
     def regex(self) -> str:
-        many = rf"{one_of(NUMBERS[2 : MOST + 1])} {ManyThings(self.kinds).regex}"
+        many = rf"{either(NUMBERS[2 : MOST + 1])} {ManyThings(self.kinds).regex}"
         one = rf"(?:{many}|{AThing(self.kinds).regex})"
         return rf"{one}(?:, {one})? and {one}"
 
@@ -72,7 +72,7 @@ class MoreAndMore:
     @property
     def regex(self) -> str:
         one, many = AThing(self.kinds, article=False).regex, ManyThings(self.kinds).regex
-        further = one_of((*NUMBERS[2:MOST], *map(str, range(2, MOST))))
+        further = either((*NUMBERS[2:MOST], *map(str, range(2, MOST))))
         return rf"(?:one|1) {one}(?:{_IN_TURN}{further}(?: {many})?){{2,{MOST - 2}}}"
 
     def sample(self, rng: Random) -> tuple[int, Thing]:

@@ -13,7 +13,7 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from interleave_mini.language.words import NUMBERS, PLACES, UNCOUNTABLE, one_of, plural
+from interleave_mini.language.words import NUMBERS, PLACES, UNCOUNTABLE, plural
 from interleave_mini.world.kinds import COLOURS, KINDS, NOUNS
 from interleave_mini.world.scene import Size, Thing
 from miniature.grammar.gaps import (
@@ -26,6 +26,7 @@ from miniature.grammar.gaps import (
     ManyThings,
     Maybe,
     SomeThings,
+    either,
     usual,
 )
 from miniature.grammar.group_gaps import MOST, APair, MoreAndMore, SomeGroups, sample_counts
@@ -65,10 +66,10 @@ TWO_ALIKE = 0.1
 _ARTICLES = r"(?:an?|some|one|1|the|my|our|this|that|his|her|their)"
 _SIZES = {word: size for size, words in SIZE_WORDS.items() for word in words}
 _COLOUR_OF = {**{colour: colour for colour in COLOURS}, **COLOUR_SYNONYMS}
-_BEFORE_NOUN = rf"(?:{one_of((*ADJECTIVES, *_SIZES, *_COLOUR_OF))} )*"
+_BEFORE_NOUN = rf"(?:{either((*ADJECTIVES, *_SIZES, *_COLOUR_OF))} )*"
 _COLOUR_AFTER = ("that is", "which is", "that's", "in")
 _AFTER_NOUN = (
-    rf"(?: (?:named|called) {one_of(NAMES)}| {one_of(_COLOUR_AFTER)} (?P<{{group}}>{one_of(_COLOUR_OF)}))?"
+    rf"(?: (?:named|called) {either(NAMES)}| {either(_COLOUR_AFTER)} (?P<{{group}}>{either(_COLOUR_OF)}))?"
 )
 _NAMED = _AFTER_NOUN.replace("(?P<{group}>", "(?:")
 _LIST = re.compile(r",?(?: and)? then |, and | and |, | with ", re.IGNORECASE)
@@ -290,12 +291,12 @@ def pattern(gap: Gap, form: str) -> str:
             one = _thing_pattern(tuple(gap.kinds), "")
             return rf"(?:{_counted_pattern(gap.kinds, 2)}|{one} and {one})"
         case APlace():
-            return one_of(_phrases(gap.among, form))
+            return either(_phrases(gap.among, form))
         case ANumber():
             numbers = range(gap.least, gap.most + 1)
-            return one_of([*map(str, numbers), *(NUMBERS[number] for number in numbers)])
+            return either([*map(str, numbers), *(NUMBERS[number] for number in numbers)])
         case AColour():
-            return one_of(word for word, colour in _COLOUR_OF.items() if colour in gap.among)
+            return either(word for word, colour in _COLOUR_OF.items() if colour in gap.among)
     return gap.regex
 
 
@@ -306,11 +307,11 @@ def _thing_pattern(kinds: tuple[str, ...], form: str) -> str:
     if form == "many":
         words = [word if word in UNCOUNTABLE else plural(word) for word in words]
     article = "the " if form == "the" else "" if form else f"{_ARTICLES} "
-    return rf"{article}{_BEFORE_NOUN}{one_of(words)}{'' if form else _NAMED}"
+    return rf"{article}{_BEFORE_NOUN}{either(words)}{'' if form else _NAMED}"
 
 
 def _counted_pattern(kinds: Sequence[str], most: int) -> str:
-    numbers = one_of([*map(str, range(2, most + 1)), *NUMBERS[2 : most + 1]])
+    numbers = either([*map(str, range(2, most + 1)), *NUMBERS[2 : most + 1]])
     return rf"{numbers} {_thing_pattern(tuple(kinds), 'many')}"
 
 
@@ -356,7 +357,7 @@ def _group_from_words(words: str) -> tuple[int, Thing]:
 
 
 _NOUN_AT_END = re.compile(
-    rf"\b(?P<noun>{one_of((*NOUNS, *NOUN_SYNONYMS, *_SINGULAR_OF))}){_AFTER_NOUN.format(group='colour')}$",
+    rf"\b(?P<noun>{either((*NOUNS, *NOUN_SYNONYMS, *_SINGULAR_OF))}){_AFTER_NOUN.format(group='colour')}$",
     re.IGNORECASE,
 )
 

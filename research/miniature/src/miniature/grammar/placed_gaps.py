@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from interleave_mini.language.words import CELL_OF, POSITIONS, listed, one_of
+from interleave_mini.language.words import CELL_OF, POSITIONS, listed
 from interleave_mini.world.scene import CELLS, MIDDLE, Thing
-from miniature.grammar.gaps import AThing
+from miniature.grammar.gaps import AThing, either
 from miniature.grammar.synonyms import PLACE_NOUNS
 
 Placed = tuple[tuple[int, Thing], ...]
@@ -28,7 +28,7 @@ _SAID_SHORTLY: tuple[tuple[str, ...], ...] = (
 )
 """Names of cells as people type them."""
 _CELL_OF = {**CELL_OF, **{words: cell for cell, ways in enumerate(_SAID_SHORTLY) for words in ways}}
-_POSITION = one_of(_CELL_OF)
+_POSITION = either(_CELL_OF)
 _AT_END = re.compile(rf"[ (]+(?P<position>{_POSITION})\)?$", re.IGNORECASE)
 _AT_START = re.compile(rf"^(?P<position>{_POSITION})(?:,|:| is| there is| there's)? ", re.IGNORECASE)
 _LIST = re.compile(r", and |; | and |, ", re.IGNORECASE)
@@ -52,7 +52,7 @@ class SomePlaced:
 
     @property
     def regex(self) -> str:
-        one = rf"{AThing(self.kinds).regex} {one_of(CELL_OF)}"
+        one = rf"{AThing(self.kinds).regex} {either(CELL_OF)}"
         return rf"{one}(?:(?:, {one}){{0,{self.most - 2}}} and {one})?"
 
     def sample(self, rng: Random) -> Placed:
@@ -125,7 +125,7 @@ class SomePlaces:
 
     @property
     def regex(self) -> str:
-        one = one_of(noun for place in self.among for noun in PLACE_NOUNS[place])
+        one = either(noun for place in self.among for noun in PLACE_NOUNS[place])
         between = ",? (?:and )?then (?:to )?|,? and (?:to )?|, (?:to )?| to "
         return rf"{one}(?:(?:{between}){one}){{{self.least - 1},{self.most - 1}}}"
 
@@ -147,7 +147,7 @@ class SomePlaces:
     def read(self, words: str) -> tuple[str, ...]:
         place_of = {noun: place for place in self.among for noun in PLACE_NOUNS[place]}
         return tuple(
-            place_of[found[0].lower()] for found in re.finditer(one_of(place_of), words, re.IGNORECASE)
+            place_of[found[0].lower()] for found in re.finditer(either(place_of), words, re.IGNORECASE)
         )
 
 
@@ -161,7 +161,7 @@ class SomeColours:
 
     @property
     def regex(self) -> str:
-        one = one_of(self.among)
+        one = either(self.among)
         return rf"{one}(?:(?:,? (?:and )?then | and | to |, ){one}){{{self.least - 1},{self.most - 1}}}"
 
     def sample(self, rng: Random) -> tuple[str, ...]:
@@ -179,4 +179,4 @@ class SomeColours:
         return rng.choice(ways)
 
     def read(self, words: str) -> tuple[str, ...]:
-        return tuple(found[0].lower() for found in re.finditer(one_of(self.among), words, re.IGNORECASE))
+        return tuple(found[0].lower() for found in re.finditer(either(self.among), words, re.IGNORECASE))

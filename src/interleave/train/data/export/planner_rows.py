@@ -78,10 +78,14 @@ def shown_steps(trajectory: Trajectory) -> list[ShownStep]:
 def plan_row(name: str, request: Request, plan: Plan, pack: PromptPack, files: ImageFiles) -> TrainingRow:
     """Build the row of a request with its plan; the messages are those of a planner in a run.
 
-    A plan with assets and scenes answers the pack's question for them, if the pack has one.
+    A plan with assets and scenes, or lettering, answers the pack's question for them, if the pack has one.
     """
+    asks = bool(pack.description.assets)
     whole = bool(plan.assets) or any(step.scene or step.assets for step in plan.steps)
-    messages = agents.planner_messages(request, pack, with_assets=whole and bool(pack.description.assets))
+    lettered = any(step.lettering for step in plan.steps)
+    messages = agents.planner_messages(
+        request, pack, with_assets=whole and asks, with_lettering=lettered and asks
+    )
     return TrainingRow(name, PLANNER_SFT, messages, files.refs(messages), completion=agents.render_plan(plan))
 
 
