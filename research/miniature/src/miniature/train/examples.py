@@ -5,6 +5,7 @@ They are sampled on the fly from a seed, without held-out pairs of kind and colo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -32,7 +33,8 @@ IN_SHORT, IN_OTHER_WORDS = 0.45, 0.35
 """Shares of prompts in the planner's words and in varied words; the others are exact, the easiest."""
 WITH_EARLIER = 0.12
 """Share of edits with an earlier image as a second source, as with `--sources history`."""
-
+MAX_WORDS = 76
+"""Words and marks of a prompt. Nearly each is one of the 80 tokens that the generator reads."""
 
 SceneMaker = Callable[[Random], Scene]
 OperationMaker = Callable[[Scene, Random], tuple[Operation, ...] | None]
@@ -67,8 +69,12 @@ def sample_example(rng: Random) -> Example:
             made = _at_random(rng, wider_scene, wider_operations)
         else:
             made = _at_random(rng, random_scene, random_operations)
-        if made is not None and not has_held_out_pair(made.after):
+        if made is not None and _is_read_whole(made.prompt) and not has_held_out_pair(made.after):
             return made
+
+
+def _is_read_whole(prompt: str) -> bool:
+    return len(re.findall(r"[\w'’-]+|[^\w\s]", prompt)) <= MAX_WORDS
 
 
 def _at_random(rng: Random, scene_of: SceneMaker, operations_in: OperationMaker) -> Example | None:
