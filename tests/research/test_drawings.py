@@ -51,6 +51,7 @@ def some() -> DrawnImages:
         patch.setattr(drawn_images, "TOGETHER", DRAWN_AT_ONCE)
         patch.setattr(drawn_images, "load_parts", lambda *_: (build_vae(TOY), None, Tokens, None))
         patch.setattr(drawn_images, "LatentSpace", lambda vae: None)
+        patch.setattr(drawn_images, "TorchPainter", lambda device: None)  # paints every sprite first
         patch.setattr(drawn_images, "Flow", lambda *_: None)
         patch.setattr(drawn_images, "_draw", Painter().draw)
         return make_drawn_images(Path("pipeline"), COUNT, "cpu", seed=5)

@@ -74,7 +74,9 @@ _NO_THING = re.compile(r"\b(?:world cups?|(?:eiffel|leaning|clock|water) tower)\
 _PERSON = one_of([noun for noun, kind in KIND_OF.items() if ALL_KINDS[kind].category == "person"])
 _OURS = rf"(?:my|our) (?:[\w-]+ )?{_PERSON}"
 _SAID_OTHERWISE = re.compile(
-    rf"\bfor {_OURS}\b|\b(?:show|teach|tell|help|explain to) {_OURS}\b|\bto {_OURS}(?=\W*$)"
+    r"\bbeds? of (?=(?:[\w-]+ ){0,3}(?:flowers|roses|tulips|sunflowers|daisies)\b)"
+    r"|\b(?:for|to) (?:very |small |little |young )*(?:children|kids|toddlers|pupils)\b"
+    rf"|\bfor {_OURS}\b|\b(?:show|teach|tell|help|explain to) {_OURS}\b|\bto {_OURS}(?=\W*$)"
     rf"|\b(?:{_OURS}|the (?:children|kids|pupils)) "
     r"(?:ask|asks|asked|wonder|wonders|wondered|(?:wants?|wanted) (?:it|this|the whole|to see)"
     r"|will (?:love|like|laugh)|(?:is|are|turns?) "
