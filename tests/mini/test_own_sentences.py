@@ -85,6 +85,8 @@ def test_a_story_is_told_sentence_by_sentence(text: str) -> None:
         "1. Draw a cat\n2. Make it blue",
         "A cat in the meadow. For second graders.",
         "A red rocket is in the snow. Nothing more.",
+        "A butterfly sits under a balloon. My daughter just turned four.",
+        "Hmm, a picture in the forest, with a duck. We'd be ever so grateful.",
         "A pink carrot stays there from the first picture to the last. Fill a purple cup.",
         "Counting to six with purple elephants, one picture each. The children are six years old.",
         "",
