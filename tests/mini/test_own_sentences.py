@@ -29,6 +29,7 @@ def test_sentences_are_split_where_they_end(text: str, sentences: list[str]) -> 
     [
         ("Mum asks me. I say no. She stays.", 3),
         ("He reads a book.\nA fox comes in.\nThey read on together.", 3),
+        ("The lion lets the mouse go. The mouse is grateful. The sky just turned red.", 3),
         ("In the morning the cat wakes. On Monday it rains. Every evening she sleeps.", 3),
         ("The robot woke up. He was alone in the city. He cried.", 3),
         ("We have a fire. We have a guitar. We have each other.", 3),

@@ -65,7 +65,7 @@ _NO_EVENT = re.compile(
     r"|\b(?:from beginning to end|one can see|also has|do not forget|besides|please|pls|style"
     r"|graders?|worksheet|poster|gripper|made (?:this|it) up"
     r"|(?:\d|two|three|four|five|six|each|every|per|as|in|all|the) (?:pictures?|images?|panels?|frames?)"
-    r"|grateful|in advance|new to this|short request|just turned"
+    r"|(?:we|i)['’]d be (?:\w+ ){0,2}grateful|just turned (?:\d+|two|three|four|five|six|seven)"
     r"|(?:first|last) (?:picture|image)|(?:picture|image|panel|frame) each|years? old)\b"
     r"|^nothing (?:more|else)\b"
     r"|^(?:title|topic|simple|it is for|sorry|love|kisses|thanks?|how to)\b(?!.*,)"
