@@ -287,6 +287,9 @@ def vision(
         int, typer.Option(min=0, help="Maximum repetitions of a batch while a new one is made.")
     ] = 3,
     batch: Annotated[int, typer.Option(min=1, help="Exercises per step.")] = 256,
+    dropout: Annotated[
+        float, typer.Option(min=0, max=0.9, help="Share of layer outputs left out, against learning by heart.")
+    ] = 0.0,
     drawings: Annotated[
         int,
         typer.Option(
@@ -318,6 +321,7 @@ def vision(
             batch_size=batch,
             rate=rate,
             replays=replays,
+            dropout=dropout,
             workers=workers,
             eval_examples=examine,
             drawings=drawings,

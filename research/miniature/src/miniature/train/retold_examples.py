@@ -14,9 +14,12 @@ from interleave_mini.world.wider import ADJECTIVES, ALL_COLOURS, ALL_KINDS, ALL_
 from miniature.grammar.wider_words import LIKE, SAME
 from miniature.grammar.worked_examples import WorkedExample, is_held_out, worked_examples
 from miniature.train.new_words import exchanged_words, has_word
+from miniature.train.varied_examples import FURTHER_WISHES, varied, with_further_wishes
 
 OTHER_KINDS, OTHER_COLOURS, OTHER_NOUNS = 0.5, 0.5, 0.3
 """Shares of examples with other things, with other colours, and with another noun for the same thing."""
+VARIED = 0.6
+"""Share of examples with another place, colour or person, or told as own sentences."""
 _TRIES = 8
 _NOUN_OF = {form: noun for noun in ALL_NOUNS for form in (plural(noun), noun)}
 _NAMED = re.compile(rf"\b(?P<colour>{one_of(ALL_COLOURS)}) (?P<noun>{one_of(_NOUN_OF)})\b")
@@ -28,14 +31,25 @@ def sample_worked_example(rng: Random) -> tuple[str, str, tuple[Step, ...]]:
     example = rng.choice(worked_examples())
     request = rng.choice(example.requests)
     for _ in range(_TRIES):
-        other = retold(example, request, rng)
         try:
-            steps = other.steps()
+            text, steps = _told_otherwise(example, request, rng)
         except InputError:
             continue
         if not is_held_out(steps):
-            return other.topic, other.requests[0], steps
+            return example.topic, text, steps
     return example.topic, request, example.steps()
+
+
+def _told_otherwise(example: WorkedExample, request: str, rng: Random) -> tuple[str, tuple[Step, ...]]:
+    """Return a wording of an example and its steps, usually both changed."""
+    told = retold(example, request, rng)
+    request, plan = told.requests[0], told.plan
+    if rng.random() < VARIED:
+        request, plan = varied(request, plan, rng)
+    steps = WorkedExample(example.topic, (request,), plan).steps()
+    if rng.random() < FURTHER_WISHES:
+        return with_further_wishes(request, steps, rng)
+    return request, steps
 
 
 def retold_steps(rng: Random) -> tuple[Step, ...]:

@@ -44,6 +44,7 @@ from miniature.grammar.negations import with_negation
 from miniature.grammar.tasks import DESCRIBE, sample_training_task
 from miniature.train.composed_requests import planned_steps, sample_composed_request
 from miniature.train.examples import Example, sample_example
+from miniature.train.made_plans import sample_made_plan
 from miniature.train.new_words import has_word, with_new_words
 from miniature.train.retold_examples import sample_worked_example
 from miniature.train.typos import with_other_words, with_typo
@@ -62,7 +63,7 @@ PLANNING = (
 EXERCISES = (*SEEING, *PLANNING, "audit-plan")
 FROM_STORIES = 0.35
 MISTYPED, OTHER_WORDS, NEGATED = 0.05, 0.25, 0.06
-NEW_WORDS = 0.15
+NEW_WORDS = 0.05
 IMAGES = 0.2
 """Additional share of stories from the domains that new users start with."""
 FIRST_ASKED = ("pictures", "arranging and counting")
@@ -76,6 +77,8 @@ WORKED_SCENES, WIDER_SCENES = 0.35, 0.35
 PLAIN_WISHES = 0.7
 """Share of plain requests in the exercise plan-wider; the others are worked examples."""
 WRONG_PLANS = 0.4
+MADE_PLANS = 0.35
+"""Share of judged plans that a planner made."""
 JUDGED_WORKED, JUDGED_COMPOSED, JUDGED_STORIES = 0.3, 0.4, 0.15
 """Shares of judged plans that are those of worked examples, of composed requests and of stories; the others
 are of plain ones."""
@@ -205,6 +208,8 @@ def _audit(rng: Random) -> Exercise:
 
 def _audit_plan(rng: Random) -> Exercise | None:
     """Return an exercise about a plan as text: does it fit its request?"""
+    if rng.random() < MADE_PLANS:
+        return _audit_made_plan(rng)
     task = _planned(rng)
     request = str(_as_asked(task, rng)[1])
     if rng.random() >= WRONG_PLANS:
@@ -216,6 +221,15 @@ def _audit_plan(rng: Random) -> Exercise | None:
         return None
     verdict = Verdict(outcome=Outcome.REJECTED, reasoning=wrong.reasoning, refined_prompt=wrong.right)
     return Exercise("audit-plan", (plan_question(request, wrong.prompts),), agents.render_verdict(verdict))
+
+
+def _audit_made_plan(rng: Random) -> Exercise:
+    """Return an exercise about a plan that a planner made."""
+    made = sample_made_plan(rng, is_right=rng.random() >= WRONG_PLANS)
+    request = with_other_words(made.request, rng) if rng.random() < OTHER_WORDS else made.request
+    outcome = Outcome.REJECTED if made.fault else Outcome.ACCEPTED
+    verdict = Verdict(outcome=outcome, reasoning=made.fault or ACCEPTED, refined_prompt=made.better)
+    return Exercise("audit-plan", (plan_question(request, made.prompts),), agents.render_verdict(verdict))
 
 
 def _planned(rng: Random) -> Task:

@@ -82,6 +82,8 @@ class VisionPretraining:
     """Steps between saves of the model."""
     replays: int = 3
     """Maximum repetitions of an earlier batch while the next new one is made."""
+    dropout: float = 0.0
+    """Share of a layer's outputs that are left out, against learning requests by heart."""
     aux_weight: float = 1.0
     """Weight of the auxiliary loss relative to that of the answers."""
     eval_examples: int = 2048
@@ -415,6 +417,8 @@ def pretrain_vision(
             model.save_pretrained(out / "model")
             load_processor(fresh, "qwen3_vl").save_pretrained(out / "model")
 
+    if settings.dropout:
+        _drop_outputs(model, settings.dropout)
     if device.startswith("cuda"):
         _compile_layers(model)
     with unmasked_attention(model):
@@ -428,6 +432,17 @@ def pretrain_vision(
             found = _evaluate(trainer, batches, settings, accepting, unseen)
     log.write(stage="sight", examination=True, seconds=schedule.spent, **found)
     return found
+
+
+def _drop_outputs(model: Any, share: float) -> None:
+    """Leave out a share of what attention and feed-forward layers add to the text, while training."""
+
+    def drop(module: Any, _inputs: Any, output: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.dropout(output, share, module.training)
+
+    for layer in model.model.language_model.layers:
+        layer.self_attn.o_proj.register_forward_hook(drop)
+        layer.mlp.down_proj.register_forward_hook(drop)
 
 
 def _compile_layers(model: Any) -> None:

@@ -85,11 +85,8 @@ def _sample(rng: Random) -> tuple[str, tuple[Step, ...]]:
     steps = [Step("The picture", capitalised(sentence(said)), scene)]
     wishes = [said]
     for _ in range(rng.choice(_LENGTHS) - 1):
-        operation, wish = _wish(steps[-1].scene, rng)
-        before = steps[-1].scene
-        caption = say_all([operation], before, Style(way=1))
-        after = operation.apply(before)
-        steps.append(Step(name_of_step(operation, before), caption, after, (operation,), before))
+        step, wish = further_step(steps[-1].scene, rng)
+        steps.append(step)
         wishes.append(wish)
     if len(steps) == 1:
         return f"{rng.choice(_OPENINGS)}{said}", tuple(steps)
@@ -98,6 +95,14 @@ def _sample(rng: Random) -> tuple[str, tuple[Step, ...]]:
     if rng.random() < 0.5:
         return written_as_list(wishes, rng)[0], tuple(steps)
     return rng.choice((", then ", ". ", ", ", " and ", ": ")).join(wishes), tuple(steps)
+
+
+def further_step(before: Scene, rng: Random) -> tuple[Step, str]:
+    """Return a step from this scene, and a wish for it; raise `InputError` if nothing plain is possible."""
+    operation, wish = _wish(before, rng)
+    caption = say_all([operation], before, Style(way=1))
+    after = operation.apply(before)
+    return Step(name_of_step(operation, before), caption, after, (operation,), before), wish
 
 
 def _beginning(rng: Random) -> tuple[Scene, str]:
