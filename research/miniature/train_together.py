@@ -22,10 +22,10 @@ import time
 from pathlib import Path
 
 PLANNER = (
-    "plan-worked×8,plan-frames×10,plan-story×7,plan-continue×2,plan-know,plan-edit×3,plan-plain×3,"
+    "plan-worked×12,plan-frames×8,plan-story×7,plan-continue×2,plan-know,plan-edit×2,plan-plain×3,"
     "plan-annotate×2,plan-robot,segment,again,plan-wider×2,look,compare"
 )
-CRITIC = "look×2,compare,check,verdict×7,audit×2,audit-plan×6,done"
+CRITIC = "look×2,compare,check,verdict×7,audit×2,audit-plan×7,done"
 VAE_MINUTES = 1.5
 STARTING, COMPILING, EVALUATING = 70.0, 60.0, 75.0
 """Seconds of the generator that are no training: start, compilation and looks, and evaluation at the end."""
@@ -57,7 +57,8 @@ class Trainings:
         self.train("generator", "generator", *options)
 
     def planner(self) -> None:
-        self.vision("planner", self.start / "planner", PLANNER, until=self.end - 60)
+        dropout = ("--dropout", 0.1)
+        self.vision("planner", self.start / "planner", PLANNER, *dropout, until=self.end - 60, rate=1.2e-3)
 
     def critic(self) -> None:
         self.vision("critic-1", self.start / "critic", CRITIC, until=0.55 * self.end, examined=0)

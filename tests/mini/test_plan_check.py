@@ -151,6 +151,20 @@ def test_things_are_counted_in_all_and_by_colour(text: str, missing: list[str]) 
     assert missing_from(ducks, Request.of(text)) == missing
 
 
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("two happy children on a playground, a boy and a girl", []),
+        ("two kids swap toys", []),
+        ("three kids swap toys", ["three kids"]),
+        ("two boys", ["two boys"]),
+    ],
+)
+def test_children_are_boys_and_girls(text: str, missing: list[str]) -> None:
+    children = plan("A playground with a blue happy boy on the left and a red happy girl on the right.")
+    assert missing_from(children, Request.of(text)) == missing
+
+
 def test_a_block_that_is_to_be_put_down_must_not_be_held_at_the_end() -> None:
     bench = "A workbench with a small red block on the left and an empty gripper at the top."
     held = plan(bench, "Pick up the red block with the gripper.")

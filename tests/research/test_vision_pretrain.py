@@ -146,7 +146,7 @@ def test_plans_are_plans_and_most_are_the_oracles(name: str) -> None:
 
 
 def test_a_plan_that_does_not_fit_is_rejected_with_the_prompt_that_fits() -> None:
-    judged, verdicts = exercises("audit-plan", 80), set()
+    judged, verdicts = exercises("audit-plan", 200), set()
     for each in judged:
         [question] = each.question
         assert isinstance(question, str)

@@ -271,7 +271,8 @@ export class PlanCheck {
       const number = /^\d+$/.test(count) ? Number(count) : numbers.indexOf(count.toLowerCase());
       const kind = this.tables.kindOf[things.toLowerCase()]!;
       const mentions = (text: string) => this.nouns(text).filter((noun) => this.tables.kindOf[noun] === kind).length;
-      const shown = scenes.flatMap((scene) => numbersOf(kind, scene));
+      const kinds = /^(children|kids)$/i.test(things) ? CHILDREN : [kind];
+      const shown = scenes.flatMap((scene) => numbersOf(kinds, scene));
       const isWrong = scenes.length
         ? mentions(asked) === 1
           ? !shown.includes(number)
@@ -351,10 +352,12 @@ function says(text: string, word: string): boolean {
   return new RegExp(`\\b${literally(word)}s?\\b`).test(text);
 }
 
-/** How many things of a kind there are: all, and of each colour. */
-function numbersOf(kind: string, scene: Scene): number[] {
-  const colours = everythingIn(scene).filter(([, thing]) => thing.kind === kind).map(([, thing]) => thing.colour);
-  const held = kind === "block" && scene.gripper?.holds ? 1 : 0;
+const CHILDREN = ["boy", "girl", "baby"];
+
+/** How many things of some kinds there are: all, and of each colour. */
+function numbersOf(kinds: readonly string[], scene: Scene): number[] {
+  const colours = everythingIn(scene).filter(([, thing]) => kinds.includes(thing.kind)).map(([, thing]) => thing.colour);
+  const held = kinds.includes("block") && scene.gripper?.holds ? 1 : 0;
   return [colours.length + held, ...colours.map((colour) => colours.filter((each) => each === colour).length)];
 }
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from interleave import Message, Plan, Reply, Request, Sampling, Text, VisionLanguageModel
 
-CERTAIN = 0.85
+CERTAIN = 0.5
 """Probability of a rejection from which on the user is asked."""
 _MOST_TOKENS = 48
 _STEP = re.compile(r"Step (\d+) ")

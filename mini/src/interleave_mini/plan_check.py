@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 
 from interleave import Plan, Request, Text
@@ -150,9 +150,7 @@ def missing_from(plan: Plan, request: Request) -> list[str]:
     places = list(_missing_places(asked, planned, scenes))
     asked = _PLACE.sub(" ", asked)  # "among the trees" asks for no tree
     kinds = _drawn_kinds(plan)
-    is_riddle = (
-        topic_of(plan) in language().riddle_topics
-    )  # "the vegetable that bunnies love" asks for no rabbit
+    is_riddle = topic_of(plan) in language().riddle_topics  # "what bunnies love" asks for no rabbit
     named = [] if is_riddle else [each for each in _THING.finditer(asked) if language().is_meant(each)]
     found = dict.fromkeys(
         (
@@ -201,9 +199,8 @@ def impossible_step(plan: Plan, scene: Scene | None = None) -> str | None:
         try:
             scene = parse_prompt(step.prompt, scene)
         except (NotUnderstood, Impossible) as error:
-            if not isinstance(
-                error.__cause__ or error, AlreadySo
-            ):  # painting a thing its own colour is harmless
+            # painting a thing its own colour is harmless
+            if not isinstance(error.__cause__ or error, AlreadySo):
                 return step.prompt
     return None
 
@@ -304,7 +301,9 @@ def _missing_counts(asked: str, planned: str, scenes: Sequence[Scene]) -> Iterat
         kind = KIND_OF[found["things"].lower()]
         once = sum(KIND_OF[each[0].lower()] == kind for each in _THING.finditer(asked)) == 1
         if scenes:
-            shown = {count for scene in scenes for count in _numbers_of(kind, scene)}
+            is_any_child = found["things"].lower() in ("children", "kids")
+            kinds = {"boy", "girl", "baby"} if is_any_child else {kind}
+            shown = {count for scene in scenes for count in _numbers_of(kinds, scene)}
             wrong = number not in shown if once else max(shown) < number
         else:
             mentions = sum(KIND_OF[each[0].lower()] == kind for each in _THING.finditer(planned))
@@ -313,10 +312,10 @@ def _missing_counts(asked: str, planned: str, scenes: Sequence[Scene]) -> Iterat
             yield f"{found['count']} {found['things']}"
 
 
-def _numbers_of(kind: str, scene: Scene) -> set[int]:
-    """Count the things of a kind, in total and by colour."""
-    colours = Counter(thing.colour for thing in scene.everything.values() if thing.kind == kind)
-    held = kind == "block" and scene.gripper is not None and scene.gripper.holds is not None
+def _numbers_of(kinds: Collection[str], scene: Scene) -> set[int]:
+    """Count the things of some kinds, in total and by colour."""
+    colours = Counter(thing.colour for thing in scene.everything.values() if thing.kind in kinds)
+    held = "block" in kinds and scene.gripper is not None and scene.gripper.holds is not None
     return {colours.total() + held, *colours.values()}
 
 

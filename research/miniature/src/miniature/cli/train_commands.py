@@ -288,7 +288,8 @@ def vision(
     ] = 3,
     batch: Annotated[int, typer.Option(min=1, help="Exercises per step.")] = 256,
     dropout: Annotated[
-        float, typer.Option(min=0, max=0.9, help="Share of layer outputs left out, against learning by heart.")
+        float,
+        typer.Option(min=0, max=0.9, help="Share of layer outputs left out, against memorising."),
     ] = 0.0,
     drawings: Annotated[
         int,

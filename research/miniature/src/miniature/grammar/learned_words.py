@@ -222,7 +222,7 @@ def _effects(where: set[int], having: dict[str, set[int]], total: int, meant: li
             key=lambda each: len(left & having[each]) * math.log(total / len(having[each])),
             default="",
         )
-        if len(left & having.get(best, set())) < max(2, 0.03 * len(where)):
+        if len(left & having.get(best, set())) < max(2, 0.02 * len(where)):
             break
         chosen.append(best)
         left -= having[best]

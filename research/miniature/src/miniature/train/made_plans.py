@@ -1,4 +1,4 @@
-"""Plans that a planner made for worked requests which it had not learned, right and wrong ones, for the critic.
+"""Plans that a planner made for worked requests which it had not learned, right and wrong, for the critic.
 
 Plans with one exchanged action are wrong in other ways than those of a planner: it leaves out who does
 something, goes on where the request ends, or falls into a story that it knows.

@@ -1,7 +1,7 @@
-"""Worked examples varied together with their plans: other places, colours, positions and people, own sentences.
+"""Worked examples varied together with their plans: other places, colours, positions, people, own sentences.
 
-A planner that meets the same few thousand requests again and again learns them by heart. What a variation adds
-to the words stands in the plan, too, so that only a request which is read can be planned.
+A planner that meets the same requests again and again learns them by heart. What a variation adds to the
+words stands in the plan, too, so that only a request which is read can be planned.
 """
 
 from __future__ import annotations
@@ -41,14 +41,12 @@ _NUMBERED = re.compile(
 _TIMED = re.compile(r"night|day|dark|moon|sun|star|evening|morning|sleep|bed|light|dream|noon", re.IGNORECASE)
 _MOVES_ON = re.compile(r"Change the background|Night falls|Day breaks")
 _SMALL_WORDS = re.compile(r"\b(?:the|an?|is|are|please|some|his|her|my|their)\b ", re.IGNORECASE)
-_WOMAN_FOR_MAN = dict(
-    pair.split()
-    for pair in (
-        "boy girl|man woman|dad mum|daddy mummy|father mother|papa mama|grandpa grandma|granddad granny|"
-        "grandfather grandmother|brother sister|son daughter|uncle aunt|husband wife|king queen|"
-        "prince princess|wizard witch|he she|him her|his her|himself herself"
-    ).split("|")
-)
+_WOMAN_FOR_MAN = {
+    **{"boy": "girl", "man": "woman", "dad": "mum", "daddy": "mummy", "father": "mother", "papa": "mama"},
+    **{"grandpa": "grandma", "granddad": "granny", "grandfather": "grandmother", "brother": "sister"},
+    **{"son": "daughter", "uncle": "aunt", "husband": "wife", "king": "queen", "prince": "princess"},
+    **{"wizard": "witch", "he": "she", "him": "her", "his": "her", "himself": "herself"},
+}
 
 
 def varied(request: str, plan: Plan, rng: Random) -> Varied:
@@ -138,16 +136,14 @@ def _in_a_colour(request: str, plan: Plan, rng: Random) -> Varied | None:
             continue
         colour = rng.choice(free)
         request = exchanged_words(request, {named[0].lower(): f"{colour} {named[0].lower()}"})
-        return request, _in_prompts(plan, _coloured(kind), lambda noun: f"{colour} {noun}")
+        return request, _in_prompts(plan, _coloured(kind), colour)
     return None
 
 
-def _in_prompts(plan: Plan, coloured: str, other: Callable[[str], str]) -> Plan:
-    exchanged = {
-        f"{colour} {noun}": other(noun)
-        for prompt, _ in plan
-        for colour, noun in re.findall(coloured, prompt)
-    }
+def _in_prompts(plan: Plan, coloured: str, colour: str) -> Plan:
+    """Give things of a colour and a noun that match this pattern another colour."""
+    named = {found for prompt, _ in plan for found in re.findall(coloured, prompt)}
+    exchanged = {f"{old} {noun}": f"{colour} {noun}" for old, noun in named}
     return tuple((exchanged_words(prompt, exchanged), caption) for prompt, caption in plan)
 
 
@@ -179,7 +175,11 @@ def _of_a_woman(request: str, plan: Plan, rng: Random) -> Varied | None:
     kinds = _kinds(plan)
     (other,) = kinds & {"boy", "man"} if len(kinds & {"boy", "man"}) == 1 else (None,)
     said = " ".join([request, *(caption for _, caption in plan)])
-    if other is None or kinds & {"girl", "woman", "baby"} or has_word(said, *_WOMAN_FOR_MAN.values(), "i", "my"):
+    if (
+        other is None
+        or kinds & {"girl", "woman", "baby"}
+        or has_word(said, *_WOMAN_FOR_MAN.values(), "i", "my")
+    ):
         return None
     coloured = set(re.findall(_coloured(other), " ".join(prompt for prompt, _ in plan)))
     if len({colour for colour, _ in coloured}) != 1 or not has_word(said, *_WOMAN_FOR_MAN):
@@ -239,13 +239,39 @@ _DAYTIME = ALL_BACKGROUNDS.index(next(iter(NIGHT_OF.values())))
 _ADJECTIVE = re.compile(r"^[a-z]{3,}(?:ing|ful|ous|est|less|able|ish|ive|ic|al|y)$")
 _COLOURS = (*ALL_COLOURS, *language().colours)
 _WOMEN_FOR_MEN = {**_WOMAN_FOR_MAN, **{plural(m): plural(w) for m, w in _WOMAN_FOR_MAN.items() if len(m) > 3}}
-_SIDES = ("left", "right", "top", "bottom", "middle", "centre", "corner", "between", "above", "below", "beside", "next")
+_SIDES = (
+    "left",
+    "right",
+    "top",
+    "bottom",
+    "middle",
+    "centre",
+    "corner",
+    "between",
+    "above",
+    "below",
+    "beside",
+    "next",
+)
 _PLACES = {
     *(phrase for place in ALL_PLACES.values() for phrase in (place.within, *place.others)),
     *(phrase for phrases in language().place_phrases.values() for phrase in phrases),
     *(noun for nouns in language().place_nouns.values() for noun in nouns),
     *(noun.split()[-1] for noun in language().empty_places),
-    *("home", "outside", "inside", "woods", "pond", "hill", "shop", "school", "house", "field", "water", "kitchen"),
+    *(
+        "home",
+        "outside",
+        "inside",
+        "woods",
+        "pond",
+        "hill",
+        "shop",
+        "school",
+        "house",
+        "field",
+        "water",
+        "kitchen",
+    ),
 }
 _PLACED = re.compile(rf"\b(?:{one_of(_PLACES)})\b", re.IGNORECASE)
 
