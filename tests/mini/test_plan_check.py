@@ -391,3 +391,36 @@ def test_the_critic_has_a_say_in_plans_but_not_in_riddles(topic: str, asks: bool
         check.doubt(Request.of("a cat"), Plan(steps=CAT.steps, reasoning=f"{topic}: 1 to do."))
     )
     assert (question is not None) == asks
+
+
+@pytest.mark.parametrize(
+    ("text", "prompts", "missing"),
+    [
+        ("A bus drove on the road. It got dirty.", ["Turn the yellow bus into a yellow dirty bus."], []),
+        ("A bus stood on the road. It drove.", ["Turn the yellow bus into a yellow dirty bus."], ["drove"]),
+        ("A bus stood on the road. It drove.", ["Move the yellow bus to the right."], []),
+        ("A bus drove on the road. It broke.", ["Turn the yellow bus into a yellow dirty bus."], ["broke"]),
+    ],
+)
+def test_the_first_image_of_a_story_stands_still(text: str, prompts: list[str], missing: list[str]) -> None:
+    request = accept_request(Request.of(text), {}).as_read
+    assert missing_from(plan("A road with a yellow bus on the left.", *prompts), request) == missing
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("a dog beside a closed door", []),
+        ("a dog closes the door", ["closes"]),
+        ("a dog opens the door", ["opens"]),
+    ],
+)
+def test_a_closed_door_need_not_be_closed_first(text: str, missing: list[str]) -> None:
+    door = plan("A room with a brown door in the middle and a brown dog on the right.")
+    assert missing_from(door, Request.of(text)) == missing
+
+
+def test_a_plan_in_which_a_step_changes_nothing_is_drawn() -> None:
+    asleep = plan("A room with a green sleeping man in a blue bed in the middle.")
+    same = plan(asleep.steps[0].prompt or "", "Turn the green sleeping man into a green sleeping man.")
+    assert impossible_step(same) is None

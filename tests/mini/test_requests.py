@@ -146,7 +146,14 @@ def test_a_foreign_word_is_named() -> None:
 
 @pytest.mark.parametrize(
     ("typed", "meant"),
-    [("frgo", "frog"), ("aple", "apple"), ("doog", "dog"), ("rabit", "rabbit"), ("yelow", "yellow")],
+    [
+        ("frgo", "frog"),
+        ("aple", "apple"),
+        ("doog", "dog"),
+        ("rabit", "rabbit"),
+        ("yelow", "yellow"),
+        ("balon", "balloon"),
+    ],
 )
 def test_a_mistyped_word_with_one_candidate_is_corrected_for_the_planner_and_said(
     typed: str, meant: str
@@ -166,9 +173,22 @@ def test_a_real_word_is_never_corrected(word: str) -> None:
     assert corrections(f"The apple {word}") == {}
 
 
-def test_a_name_is_neither_corrected_nor_refused_nor_left_out() -> None:
-    request = accept_request(Request.of("Mia has a dog and Tom has a cat"), {})
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Mia has a dog and Tom has a cat",
+        "Lucia the rabbit has a carrot",
+        "Ravi's kite breaks",
+        "Look, it is Mr. Potts with a dog",
+        "Er, a dog, I think",
+    ],
+)
+def test_a_name_is_neither_corrected_nor_refused_nor_left_out(text: str) -> None:
+    request = accept_request(Request.of(text), {})
     assert request.reading is None
+
+
+def test_a_name_with_an_apostrophe_is_no_word_that_is_left_out() -> None:
     told = accept_request(Request.of("Mila finds a kite. Then Mila's dog comes."), {})
     assert told.reading is not None
     assert told.reading.notes == ()

@@ -28,6 +28,9 @@ class NoDog:
 
     samples = 0
 
+    def mended(self, request: Request, plan: Plan) -> Plan:
+        return plan
+
     def problem(self, request: Request, plan: Plan) -> str:
         return "" if "dog" in (plan.steps[0].prompt or "") else "There is no dog."
 

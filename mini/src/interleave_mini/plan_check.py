@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 
 from interleave import Plan, Request, Text
-from interleave_mini.language.effects import not_shown, shown_by
+from interleave_mini.language.effects import MOTION, not_shown, shown_by
 from interleave_mini.language.patterns import NotUnderstood
 from interleave_mini.language.prompts import parse_prompt
 from interleave_mini.language.vocabulary import is_about, is_riddle_of, language
@@ -160,15 +160,24 @@ def missing_from(plan: Plan, request: Request) -> list[str]:
             *_missing_relations(asked, scenes),
             *_not_put_down(asked, scenes),
             *places,
-            *(() if is_riddle or not scenes else _missing_effects(request.text, plan)),
+            *(() if is_riddle or not scenes else _missing_effects(request, plan)),
         )
     )
     return list(found)
 
 
-def _missing_effects(asked: str, plan: Plan) -> list[str]:
-    """Return the words for what happens that no image shows."""
-    return not_shown(asked, shown_by([step.prompt or "" for step in plan.steps]))
+def _missing_effects(request: Request, plan: Plan) -> list[str]:
+    """Return the words for what happens that no image shows.
+
+    The first image of a story in own sentences stands still: "A bus drove through the desert." needs no more.
+    """
+    shown = shown_by([step.prompt or "" for step in plan.steps])
+    missing = not_shown(request.text, shown)
+    if request.reading is None or not request.reading.captions:
+        return missing
+    first, _, others = request.text.lower().partition("\n")
+    at_rest = not_shown(request.text, shown | MOTION)
+    return [word for word in missing if word in at_rest or word not in first or word in others]
 
 
 def _still_meant(asked: str) -> str:

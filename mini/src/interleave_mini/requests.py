@@ -47,6 +47,7 @@ from interleave_mini.plan_check import (
     understood_in,
     unwanted_in,
 )
+from interleave_mini.plan_mending import mended
 from interleave_mini.world.kinds import COLOURS
 from interleave_mini.world.scene import CELLS, Scene
 
@@ -289,6 +290,10 @@ class PlanCheck:
         self.samples = samples
         self.audit = audit
         """The critic's opinion of plans that no rule objects to."""
+
+    def mended(self, request: Request, plan: Plan) -> Plan:
+        """Return the plan with room for what its steps do; that of given images is drawn as it is."""
+        return plan if request.images else mended(plan)
 
     def problem(self, request: Request, plan: Plan) -> str:
         """Return the problem to tell the planner, or an empty string if no rule finds one."""

@@ -78,6 +78,10 @@ class PlanCheck(Protocol):
     samples: int
     """Number of plans to sample and vote on if the first one has a problem. 0: ask the user at once."""
 
+    def mended(self, request: Request, plan: Plan) -> Plan:
+        """Return the plan with slips corrected that change nothing of what is asked for."""
+        ...
+
     def problem(self, request: Request, plan: Plan) -> str:
         """Return the problem of a plan as text for the model, empty if there is none."""
         ...
@@ -141,7 +145,7 @@ class VlmPlanner:
         complaints: list[str] = []
 
         def read(reply: Reply) -> Plan:
-            plan = parse_plan(reply)
+            plan = self._parsed(reply, request)
             if self.check and (problem := self.check.problem(request, plan)):
                 if complaints or not self.check.samples:
                     raise _Contradicted(self.check, plan)
@@ -165,6 +169,10 @@ class VlmPlanner:
                 raise Asked(question, plan) from None
             return _checked(plan, request, wanted, self.max_steps, "")
 
+    def _parsed(self, reply: Reply, request: Request) -> Plan:
+        plan = parse_plan(reply)
+        return self.check.mended(request, plan) if self.check else plan
+
     async def _sampled(
         self,
         check: PlanCheck,
@@ -182,7 +190,7 @@ class VlmPlanner:
         plans = []
         for reply in replies:
             try:
-                plan = _checked(parse_plan(reply), request, wanted, self.max_steps, reply.text)
+                plan = _checked(self._parsed(reply, request), request, wanted, self.max_steps, reply.text)
             except ReplyError:
                 continue
             if not check.problem(request, plan):

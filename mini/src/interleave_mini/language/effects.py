@@ -28,6 +28,9 @@ _DONE = {
     "Pick": "picked up",
     "Place": "put down",
 }
+MOTION = frozenset(("moved", "elsewhere", "raised", "lowered"))
+CLOSED = "closed from the start"
+_AFTER = re.compile(r"\s+([^\W\d_]+)")
 _NEGATED = re.compile(
     r"\b(?:not?|never|nobody|nothing|without|cannot|\w+n[’']t|instead of)(?: [\w’']+){0,3}", re.IGNORECASE
 )
@@ -52,14 +55,26 @@ def shown_by(prompts: Sequence[str], scene: Scene | None = None) -> frozenset[st
 def not_shown(text: str, shown: frozenset[str]) -> list[str]:
     """Return the words of a text for what is none of the things shown, in order, each once."""
     effects, kinds = language().effects, language().kinds_in(text)
+    text = _NEGATED.sub(lambda found: " " * len(found[0]), text)
     missing = []
-    for found in WORD.finditer(_NEGATED.sub(lambda found: " " * len(found[0]), text)):
+    for found in WORD.finditer(text):
         known = next((effects[form] for form in forms_of(found[0]) if form in effects), None)
-        if known is None or not known.shown.isdisjoint(shown):
+        if known is None or not known.shown.isdisjoint(shown) or is_said_otherwise(found):
             continue
         if not known.of or not known.of.isdisjoint(kinds):
             missing.append(found[0].lower())
     return list(dict.fromkeys(missing))
+
+
+def is_said_otherwise(found: re.Match[str]) -> bool:
+    """Return whether a word with the one after it means something else: "the storm broke out"."""
+    return not language().otherwise.isdisjoint(phrases_of(found))
+
+
+def phrases_of(found: re.Match[str]) -> tuple[str, ...]:
+    """Return a word, in each form that it may be of, with the word after it; none before a mark."""
+    after = _AFTER.match(found.string, found.end())
+    return tuple(f"{form} {after[1].lower()}" for form in forms_of(found[0])) if after else ()
 
 
 def _seen(scene: Scene) -> Iterator[str]:
@@ -67,6 +82,8 @@ def _seen(scene: Scene) -> Iterator[str]:
         yield f"a {thing.kind}"
         if not _is_usual(thing.kind, thing.state):
             yield _state(thing.kind, thing.state)
+        elif "open" in ADJECTIVES[thing.kind]:
+            yield CLOSED
         if thing.load:
             yield thing.load.relation.value
     if scene.background == "night" or scene.background.endswith(NIGHT):

@@ -29,7 +29,8 @@ _POSITION = one_of(CELL_OF)
 THING = rf"(?:(?:an?|some|one) )?{DESCRIBED}"
 _RELATION = one_of(Relation)
 _ANCHOR = rf"the {DESCRIBED}(?: {_POSITION})?"
-REFERENCE = rf"the {DESCRIBED}(?: {_RELATION} {_ANCHOR}| {_POSITION})?"
+PLACED = rf"(?: {_RELATION} {_ANCHOR}| {_POSITION})"
+REFERENCE = rf"the {DESCRIBED}{PLACED}?"
 _RELATIVE = rf"{one_of(RELATIONS)} {REFERENCE}"
 WHERE = rf"(?:{_POSITION}|{_RELATIVE})"
 _TO_CELL = {to_position(words): cell for words, cell in CELL_OF.items()}
@@ -88,13 +89,13 @@ class Style:
         if self.rng and self.rng.random() < 0.3:
             ways.insert(0, the(thing, colour=False))
         for words in (*ways, the(thing, size=True)):
-            if len(_fitting(scene, described(words.removeprefix("the ")))) == 1:
+            if len(fitting(scene, described(words.removeprefix("the ")))) == 1:
                 return words
         return f"{the(thing)} {self.position(cell)}"
 
     def _refer_to_load(self, scene: Scene, spot: int, thing: Thing) -> str:
         """ "the red cat", or "the red cat on the brown chair" where there are more."""
-        alone = len(_fitting(scene, described(the(thing, size=False).removeprefix("the ")))) == 1
+        alone = len(fitting(scene, described(the(thing, size=False).removeprefix("the ")))) == 1
         carrier = scene.cells[spot - CELLS]
         if (alone and not self.exact) or carrier is None or carrier.load is None:
             return the(thing, size=False)
@@ -114,7 +115,7 @@ def find(scene: Scene, words: str) -> int:
     found = _REFERENCE_PARTS.fullmatch(words)
     if found is None:
         raise NotUnderstood(f"not a reference: {words!r}")
-    cells = _fitting(scene, described(found["what"]))
+    cells = fitting(scene, described(found["what"]))
     if found["anchor"]:
         carrier, relation = find(scene, found["anchor"]), Relation(found["relation"].lower())
         cells = [
@@ -138,7 +139,8 @@ def find_position(scene: Scene, words: str) -> int:
     return CELL_OF[words] if words in CELL_OF else _TO_CELL[words]
 
 
-def _fitting(scene: Scene, what: Described) -> list[int]:
+def fitting(scene: Scene, what: Described) -> list[int]:
+    """The spots of all things that a description fits."""
     return [spot for spot, thing in scene.everything.items() if what.fits(thing)]
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from interleave import InputError
@@ -415,14 +417,27 @@ def parse_sentence(text: str, scene: Scene) -> tuple[Operation, ...]:
             thing = described_many(words["things"]).thing()
             count = NUMBERS.index(words["count"].lower())
             return tuple(Add(thing, row * GRID + column) for column in range(count))
+    for operation_in in _matching(text):
+        try:
+            operation = operation_in(scene)
+            operation.apply(scene)
+        except InputError as error:
+            problem, cause = str(error), error
+            continue
+        return (operation,)
+    raise NotUnderstood(f"{text!r}: {problem}") from cause
+
+
+def readings(text: str, scene: Scene) -> Iterator[Operation]:
+    """Yield the operations that a sentence may ask for, possible or not."""
+    for operation_in in _matching(normalised(text)):
+        with suppress(InputError):
+            yield operation_in(scene)
+
+
+def _matching(text: str) -> Iterator[Callable[[Scene], Operation]]:
+    """Yield a function for each way to read a sentence: from a scene to the operation."""
     for speech in SPEECH.values():
         for pattern in speech.patterns:
             if (words := pattern.read(text)) is not None:
-                try:
-                    operation = speech.read(words, scene)
-                    operation.apply(scene)
-                except InputError as error:
-                    problem, cause = str(error), error
-                    continue
-                return (operation,)
-    raise NotUnderstood(f"{text!r}: {problem}") from cause
+                yield partial(speech.read, words)

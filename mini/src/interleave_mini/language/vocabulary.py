@@ -37,6 +37,26 @@ _PHRASE_START, _PHRASE_END = re.compile(r"\bin $"), re.compile(r" (?:of|for)\b")
 _SHORTEST_TYPO, _LONG_WORD = 3, 7
 """Minimum length of a corrected word; long words may have two wrong letters."""
 _PRONOUNS = frozenset(("he", "she", "it", "they", "i", "we", "you", "who", "that", "which", "everyone"))
+_TITLE = re.compile(r"\b(?:Mr|Mrs|Ms|Dr|Prof|St)\.$")
+_BEFORE_ADJECTIVES = frozenset(
+    (
+        "is",
+        "are",
+        "was",
+        "were",
+        "be",
+        "get",
+        "gets",
+        "got",
+        "all",
+        "so",
+        "very",
+        "too",
+        "really",
+        "quite",
+        "feels",
+    )
+)
 _VARIANTS = frozenset(("til", "thru", "tho", "shew", "wot", "pix", "lite"))
 """Words of the dictionary that are other spellings of words the planner has learned."""
 _DETERMINERS = frozenset(("a", "an", "the", "this", "that", "my", "your", "it", "of", "to", "me", "us"))
@@ -127,6 +147,8 @@ class Language:
             for word in each["words"].split()
         }
         """Words for what happens → what shows it."""
+        self.otherwise = frozenset(said["otherwise"])
+        """Such words with the word after them that mean something else: "break out"."""
 
     @cached_property
     def things(self) -> frozenset[str]:
@@ -318,10 +340,14 @@ def _never_seen(text: str) -> Iterator[re.Match[str]]:
 
 def _words_but_names(text: str) -> Iterator[re.Match[str]]:
     named = {found.start(1) for found in _NAMED.finditer(text)}
-    names = {found[0] for found in WORD.finditer(text) if _is_name(found, text)}
+    names = {_owner(found[0]) for found in WORD.finditer(text) if _is_name(found, text)}
     for found in WORD.finditer(text):
-        if found.start() not in named and found[0].removesuffix("'s").removesuffix("’s") not in names:
+        if found.start() not in named and _owner(found[0]) not in names:
             yield found
+
+
+def _owner(word: str) -> str:
+    return word.removesuffix("'s").removesuffix("’s")
 
 
 def _describes(found: re.Match[str], text: str) -> bool:
@@ -333,7 +359,9 @@ def _describes(found: re.Match[str], text: str) -> bool:
     after = [each.lower() for each in WORD.findall(text[found.end() :])[:1]]
     return (
         word.endswith("ly")
-        or any(each in language().things or each in _PRONOUNS for each in before)
+        or any(
+            each in language().things or each in _PRONOUNS or each in _BEFORE_ADJECTIVES for each in before
+        )
         or any(each in language().things for each in after)
     )
 
@@ -416,10 +444,10 @@ def _is_name(found: re.Match[str], text: str) -> bool:
     if not (word[0].isupper() and word[1:].islower()) or language().singular(word) in language().neighbours:
         return False
     before = text[: found.start()].rstrip(" \t\"'“‘(")
-    if before and before[-1] not in ".!?:…\n":
+    if before and (before[-1] not in ".!?:…\n" or _TITLE.search(before)):
         return True
     after = [each.lower() for each in WORD.findall(text[found.end() :])[:1]]
-    if not _DETERMINERS.isdisjoint(after):  # "Swapp the cat and the dog"
+    if not _DETERMINERS.isdisjoint(after) and _meant(word.lower()):  # "Swapp the cat and the dog"
         return False
     return not is_english(word) and not _is_like_a_thing(word.lower())  # "Mia has a dog"
 
@@ -497,6 +525,9 @@ def _meant(word: str) -> str | None:
         swapped = {known for words in _meant_words() for known in words if sorted(known) == sorted(word)}
         if len(near := [known for known in swapped if _within(word, known, 1)]) == 1:
             return near[0]
+    doubled = [known for known in _meant_words()[0] if _once(known) == _once(word)]
+    if len(doubled) == 1:  # "balon"
+        return doubled[0]
     for distance in (1, 2) if len(word) >= _LONG_WORD else (1,):
         for words in _meant_words():
             close = [known for known in words if _within(word, known, distance)]

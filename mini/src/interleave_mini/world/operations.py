@@ -74,7 +74,7 @@ class Replace:
         old = thing_at(scene, self.cell)
         new = carried(self.thing) if self.cell >= CELLS else self.thing
         if old.alone == new:
-            raise Impossible("it would be replaced by itself")
+            raise AlreadySo("it would be replaced by itself")
         return scene.with_spot(self.cell, _with_load(new, old.load))
 
 
@@ -126,7 +126,9 @@ class ChangeState:
 
     def apply(self, scene: Scene) -> Scene:
         thing = thing_at(scene, self.cell)
-        if not 0 <= self.state < len(ALL_KINDS[thing.kind].states) or self.state == thing.state:
+        if self.state == thing.state:
+            raise AlreadySo(f"the {thing.noun} is so already")
+        if not 0 <= self.state < len(ALL_KINDS[thing.kind].states):
             raise Impossible(f"the {thing.noun} cannot change like that")
         changed = replace(thing.alone, state=self.state)
         return scene.with_spot(self.cell, _with_load(changed, thing.load))
@@ -151,7 +153,14 @@ class Put:
     to: int
 
     def apply(self, scene: Scene) -> Scene:
-        thing = thing_at(scene, self.cell)
+        thing, carrier = thing_at(scene, self.cell), scene.at(self.to)
+        if (
+            self.cell == CELLS + self.to
+            and carrier
+            and carrier.load
+            and carrier.load.relation is self.relation
+        ):
+            raise AlreadySo(f"the {thing.noun} is {self.relation.value} it already")
         if self.cell % CELLS == self.to or thing.load is not None:
             raise Impossible(f"the {thing.noun} cannot be carried")
         return PutNew(thing, self.relation, self.to).apply(scene.with_spot(self.cell, None))

@@ -37,6 +37,7 @@ from miniature.grammar.learned_words import (
     contexts_of_unmeant,
     counted_examples,
     effects_of_words,
+    said_otherwise,
     sampled_examples,
     vague_places,
 )
@@ -116,16 +117,19 @@ def gathered() -> dict[str, Any]:
         "riddle_topics": [topic.name for topic in RIDDLE_TOPICS],
         "examples": list(_examples()),
         "effects": [],
+        "otherwise": [],
         "spoken_of": [],
         "riddle_contexts": [],
     }
     so_far = Language(json.loads(json.dumps(said)))
     examples = counted_examples(so_far)
     own = {place: (words.within, *words.others) for place, words in ALL_PLACES.items() if NIGHT not in place}
+    effects = effects_of_words(examples, so_far.things, _said_in_templates())
     return said | {
         "unmeant": contexts_of_unmeant([*examples, *sampled_examples(so_far)], so_far),
         "vague_places": vague_places(examples, _merged(PLACE_PHRASES, WIDER_PHRASES, own)),
-        "effects": effects_of_words(examples, so_far.things, _said_in_templates()),
+        "effects": effects,
+        "otherwise": said_otherwise(examples, effects),
         "spoken_of": _spoken_of(so_far),
         "riddle_contexts": _riddle_contexts(so_far),
     }

@@ -12,8 +12,9 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
-from interleave_mini.language.effects import shown_by
+from interleave_mini.language.effects import CLOSED, phrases_of, shown_by
 from interleave_mini.language.prompts import parse_prompt
 from interleave_mini.language.vocabulary import WORD, Language, contexts_of_noun, forms_of
 from interleave_mini.language.words import one_of
@@ -38,7 +39,8 @@ VERBS: dict[str, tuple[str, ...]] = {
         *("leave left", "gone"),
     ),
     "open": ("open", "unlock"),
-    "no longer open": ("close closed shut",),
+    "no longer open": ("close shut",),
+    "no longer open, closed from the start": ("closed",),
     "glowing": ("glow glowing", "shine", "lit"),
     "melting, melted, shrunk": ("melt melting melted thaw",),
     "wilted": ("wilt wither",),
@@ -68,7 +70,7 @@ VERBS: dict[str, tuple[str, ...]] = {
     "opened": ("unwrap unpack",),
 }
 """Effects, and verbs and adjectives for them; irregular forms, and words with the same effects, together."""
-_UNTELLING = frozenset(("added", "moved", "raised", "lowered", "elsewhere", "put"))
+_UNTELLING = frozenset(("added", "moved", "raised", "lowered", "elsewhere", "put", CLOSED))
 """Effects that many plans have for other reasons: they count for verbs alone."""
 _ANYTHING = frozenset(("rain", "storm", "egg"))
 """Effects that are asked for without their thing."""
@@ -89,6 +91,9 @@ _ELSEWHERE = 0.1
 _TASKS = 2000
 _UNMEANT, _UNMEANT_OF_ALL, _UNMEANT_SHARE = 3, 5, 0.7
 """Minimum number of mentions in a context that ask for nothing, of one noun and of all; and their share."""
+_FEWEST_OTHERWISE, _MOST_SHOWN = 4, 0.5
+"""Minimum number of examples with a word and the one after it, and the share of them that show what the word
+alone means, below which both together mean something else."""
 _TELLING = 10.0
 """Minimum logarithm of how much less likely the effects of a word were if it meant none."""
 
@@ -99,6 +104,8 @@ class Example:
 
     requests: tuple[str, ...]
     words: frozenset[str]
+    phrases: frozenset[str]
+    """Its words with the word after each."""
     kinds: frozenset[str]
     shown: frozenset[str]
     places: frozenset[str]
@@ -123,7 +130,9 @@ def sampled_examples(language: Language) -> list[Example]:
 
 
 def _example(requests: tuple[str, ...], prompts: list[str], language: Language) -> Example:
-    words = frozenset(form for text in requests for word in WORD.findall(text) for form in forms_of(word))
+    found = [each for text in requests for each in WORD.finditer(text)]
+    words = frozenset(form for each in found for form in forms_of(each[0]))
+    phrases = frozenset(phrase for each in found for phrase in phrases_of(each))
     places, drawn, scene = set[str](), set[str](), None
     for prompt in prompts:
         scene = parse_prompt(prompt, scene)
@@ -132,7 +141,7 @@ def _example(requests: tuple[str, ...], prompts: list[str], language: Language) 
         drawn.update(thing.kind for thing in scene.everything.values())
         drawn.update(["robot"] * (scene.gripper is not None))
     kinds = language.kinds_in(" ".join(requests))
-    return Example(requests, words, kinds, shown_by(prompts), frozenset(places), frozenset(drawn))
+    return Example(requests, words, phrases, kinds, shown_by(prompts), frozenset(places), frozenset(drawn))
 
 
 def contexts_of_unmeant(examples: Sequence[Example], language: Language) -> list[str]:
@@ -200,6 +209,22 @@ def effects_of_words(
         if shown := _effects(with_word[word], having, len(examples), []):
             found.append({"shown": shown, "of": [], "words": word})
     return found
+
+
+def said_otherwise(examples: Sequence[Example], effects: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return words with the word after them of which few plans show what the word alone means."""
+    shown_for = {word: frozenset(each["shown"]) for each in effects for word in each["words"].split()}
+    said, shown = Counter[str](), Counter[str]()
+    for example in examples:
+        for phrase in example.phrases:
+            if meant := shown_for.get(phrase.partition(" ")[0]):
+                said[phrase] += 1
+                shown[phrase] += not meant.isdisjoint(example.shown)
+    return sorted(
+        phrase
+        for phrase, count in said.items()
+        if count >= _FEWEST_OTHERWISE and shown[phrase] < _MOST_SHOWN * count
+    )
 
 
 def _effects(where: set[int], having: dict[str, set[int]], total: int, meant: list[str]) -> list[str]:
