@@ -17,7 +17,7 @@ from interleave_mini.language.prompts import parse_prompt
 from interleave_mini.language.references import PLACED, REFERENCE, Style, find, fitting
 from interleave_mini.language.sentences import parse_sentence, readings, say_all
 from interleave_mini.language.words import a, described
-from interleave_mini.world.operations import Add, AlreadySo, ChangeState, Move, Operation, Pick, Put, PutNew
+from interleave_mini.world.operations import Add, AlreadySo, ChangeState, Move, Operation, Put, PutNew
 from interleave_mini.world.scene import CELLS, GRID, Gripper, Relation, Scene, Size, Thing
 from interleave_mini.world.wider import ALL_KINDS, CONTAINERS
 
@@ -107,7 +107,7 @@ def _possible(operation: Operation, scene: Scene) -> list[Operation]:
 
 
 def _with_room(operation: Operation, scene: Scene) -> tuple[Operation | None, Operation]:
-    """Return an operation that makes room, if one is needed first, and the operation as it is possible then."""
+    """Return what makes room first, if anything does, and the operation as it is possible then."""
     match operation:
         case Add(thing, cell):
             return None, Add(thing, _free_cell(scene, cell))

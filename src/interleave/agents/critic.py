@@ -20,7 +20,7 @@ from interleave.backends.protocols import Message, Reply, Sampling, VisionLangua
 from interleave.config.specs import BackendOptions, Spec
 from interleave.errors import BackendError, ConfigurationError, Failure, ReplyError
 from interleave.images import white_canvas
-from interleave.types import ImagePart, Outcome, Plan, PlanStep, Request, Scores, Slot, Verdict
+from interleave.types import ImagePart, Outcome, Plan, PlanStep, Request, Scores, Slot, Text, Verdict
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -98,10 +98,20 @@ def judged_strictly(verdict: Verdict, reply: Reply, strict: float) -> Verdict:
     return verdict.model_copy(update={"outcome": Outcome.REJECTED, "refined_prompt": refined})
 
 
+QUICKLY = "Accepted without reasoning."
+
+
 class VlmCritic:
     """A critic that prompts a vision-language model."""
 
-    def __init__(self, vlm: VisionLanguageModel, pack: PromptPack, *, strict: float | None = None) -> None:
+    def __init__(
+        self,
+        vlm: VisionLanguageModel,
+        pack: PromptPack,
+        *,
+        strict: float | None = None,
+        quick: float | None = None,
+    ) -> None:
         if strict is not None and not vlm.capabilities.token_probabilities:
             raise ConfigurationError(
                 f"?strict={strict:g} of the critic needs token probabilities, and this model gives none "
@@ -110,9 +120,45 @@ class VlmCritic:
         self.vlm = vlm
         self.pack = pack
         self.strict = strict
+        self.quick = quick
+        if quick is not None and not self.judges_quickly:
+            raise ConfigurationError(
+                f"?quick={quick:g} of the critic needs a model that continues a reply and gives token "
+                "probabilities: local models do. Drop ?quick"
+            )
+
+    @property
+    def judges_quickly(self) -> bool:
+        """Whether the probability of "this image is right" can be asked for before the critic reasons."""
+        able = self.vlm.capabilities
+        return able.token_probabilities and able.continues_replies and self.pack.description.quick is not None
 
     async def judge(self, seen: CriticInput) -> Verdict:
-        """Return the verdict. An unreadable reply is a separate outcome, not a rejection."""
+        """Return the verdict. An unreadable reply is a separate outcome, not a rejection.
+
+        With `quick`, an image that is surely right is accepted at once. Any other is judged with reasoning,
+        because a better prompt comes of it.
+        """
+        if self.quick is not None and (probability := await self.quick_probability(seen)) >= self.quick:
+            return Verdict(outcome=Outcome.ACCEPTED, reasoning=QUICKLY, confidence=probability)
+        return await self._judge_with_reasoning(seen)
+
+    async def quick_probability(self, seen: CriticInput) -> float:
+        """Return the probability that the critic accepts, from the next token of a reply begun for it.
+
+        It is 0 if another token is likelier.
+        """
+        quick = self.pack.description.quick
+        if quick is None:
+            raise ConfigurationError(f"the prompt pack {self.pack.name} has no quick verdicts")
+        begun = Message("assistant", (Text(quick.prefix),))
+        sampling = Sampling(max_tokens=1, token_probabilities=True, slot=seen.slot)
+        reply = await self.vlm.complete((*critic_messages(seen, self.pack), begun), sampling)
+        said = reply.text.strip().lower()
+        accepts = bool(said) and quick.accepts.lower().startswith(said)
+        return reply.tokens[0].probability if accepts and reply.tokens else 0.0
+
+    async def _judge_with_reasoning(self, seen: CriticInput) -> Verdict:
         sampling = critic_sampling(self.vlm.capabilities.token_probabilities, seen.slot)
         reader = _VerdictReader(self.strict)
         try:

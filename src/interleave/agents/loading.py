@@ -99,9 +99,11 @@ def _chapter_planner_from(
     )
 
 
-def critic_from(backend: Any, pack: PromptPack, *, strict: float | None = None) -> LoadedAgent[Critic]:
+def critic_from(
+    backend: Any, pack: PromptPack, *, strict: float | None = None, quick: float | None = None
+) -> LoadedAgent[Critic]:
     """Return a critic from a vision-language model, or from an object that judges without one."""
-    return agent_from(backend, lambda vlm: VlmCritic(vlm, pack, strict=strict))
+    return agent_from(backend, lambda vlm: VlmCritic(vlm, pack, strict=strict, quick=quick))
 
 
 def auditor_from(critic: Critic) -> Auditor:

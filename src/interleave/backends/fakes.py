@@ -225,6 +225,7 @@ class ScriptedVlm:
             token_probabilities=any(line.tokens for line in self.lines),
             knows_its_price=True,
             repeatable=True,
+            continues_replies=True,
             concurrency=options.concurrency,
         )
 

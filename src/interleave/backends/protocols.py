@@ -181,6 +181,8 @@ class VlmCapabilities:
     knows_its_price: bool = False
     repeatable: bool = False
     """Whether greedy decoding always gives the same answer to the same messages."""
+    continues_replies: bool = False
+    """Whether a reply continues the last message if that is the assistant's."""
     concurrency: int | None = None
     """Maximum concurrent calls. `None` for no limit."""
     first_concurrency: int | None = None

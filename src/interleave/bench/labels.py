@@ -66,6 +66,8 @@ class CriticVerdict(Value):
     accepted: bool
     confidence: float | None = Field(default=None, ge=0, le=1)
     """The probability that the image is right, if the critic gave one."""
+    quick: float | None = Field(default=None, ge=0, le=1)
+    """The same before it has reasoned, if it was asked."""
 
 
 class Label(Subject):

@@ -66,6 +66,9 @@ class CriticOptions(Value):
     strict: float | None = Field(default=None, ge=0, le=1)
     """Probability of "this image is right" from which on an image is accepted. `None`: use the critic's
     own judgement."""
+    quick: float | None = Field(default=None, ge=0.5, le=1)
+    """Probability of "this image is right", before the critic has reasoned, from which on an image is
+    accepted at once. `None`: always reason."""
 
 
 TUNING = frozenset({*BackendOptions.model_fields, "key", "port", "probe"})

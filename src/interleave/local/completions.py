@@ -39,9 +39,25 @@ class CompletionRequest:
     """Whether the prefill of a prompt may be reused for another with the same prefix."""
 
     @property
+    def continues(self) -> bool:
+        """Whether the reply continues the last message, which is the assistant's."""
+        return bool(self.messages) and self.messages[-1].role == "assistant"
+
+    @property
+    def asked(self) -> tuple[Message, ...]:
+        """The messages before a reply that is begun."""
+        return self.messages[:-1] if self.continues else self.messages
+
+    @property
+    def begun(self) -> str:
+        """The beginning of the reply. It is the program's own text: special tokens in it are meant."""
+        return self.messages[-1].text if self.continues else ""
+
+    @property
     def batch_key(self) -> tuple[object, ...]:
         """A key that is equal for requests that can share a batch."""
         return (
+            self.continues,
             self.adapter,
             self.temperature,
             self.top_p,

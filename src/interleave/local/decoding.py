@@ -176,7 +176,8 @@ class Decoder:
         inputs = self.processor.apply_chat_template(
             [self._conversation(request) for request in requests],
             tokenize=True,
-            add_generation_prompt=True,
+            add_generation_prompt=not requests[0].continues,
+            continue_final_message=requests[0].continues,
             return_dict=True,
             return_tensors="pt",
             processor_kwargs={"padding": True, "padding_side": "left"},
@@ -188,7 +189,10 @@ class Decoder:
     def _conversation(self, request: CompletionRequest) -> list[dict[str, Any]]:
         return [
             {"role": message.role, "content": [self._part(part, request) for part in message.merged]}
-            for message in request.messages
+            for message in request.asked
+        ] + [
+            {"role": "assistant", "content": [{"type": "text", "text": request.begun}]}
+            for _ in range(request.continues)
         ]
 
     def _part(self, part: Any, request: CompletionRequest) -> dict[str, Any]:

@@ -98,6 +98,7 @@ class TransformersVlm:
             knows_its_price=True,
             # In larger batches, results differ in their last digits.
             repeatable=options.batch == 1 and (not options.temperature or options.seed is not None),
+            continues_replies=True,
             concurrency=options.concurrency or self.loaded.batch_for(options),
         )
 

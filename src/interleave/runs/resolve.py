@@ -48,7 +48,7 @@ from interleave.backends.registry import (
 )
 from interleave.config.profiles import DRY_RUN_PROFILE, Profile, default_profile, load_profile
 from interleave.config.run_config import Limits, RoleConfig, RunConfig, parse_drift_control
-from interleave.config.specs import Spec, parse_spec
+from interleave.config.specs import CriticOptions, Spec, parse_spec
 from interleave.drift.control import checked_identity, identity_model
 from interleave.errors import ConfigurationError, MissingDependency, RunError, did_you_mean
 from interleave.runs.journal import read_journal
@@ -287,7 +287,9 @@ def load_models(
             scenes=config.remedies.need_scenes,
         ),
         critic=critic_from(
-            load_agent(chosen.critic, config.critic, "critic"), pack, strict=strictness(config.critic)
+            load_agent(chosen.critic, config.critic, "critic"),
+            pack,
+            **critic_options(config.critic).model_dump(),
         ),
         generator=safety.generator(_load_generator(chosen.generator, config.generator)),
         others={other.identity: safety.generator(load_generator(other.parsed)) for other in others},
@@ -295,9 +297,9 @@ def load_models(
     )
 
 
-def strictness(critic: RoleConfig) -> float | None:
-    """Return the acceptance probability in a critic's spec, if it sets one."""
-    return None if critic.is_object else registry.critic_options(critic.parsed).strict
+def critic_options(critic: RoleConfig) -> CriticOptions:
+    """Return the options in a critic's spec about how it judges."""
+    return CriticOptions() if critic.is_object else registry.critic_options(critic.parsed)
 
 
 def load_agent(chosen: Any, role: RoleConfig, name: str) -> Any:

@@ -103,6 +103,25 @@ def test_the_critic_judges_what_labels_leave_open_and_never_twice(
     assert json.loads(said.out)["bins"][0]["confidence"] == pytest.approx(0.8)
 
 
+def test_quick_verdicts_are_asked_for_beside_the_others(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script, text = tmp_path / "critic.jsonl", '{"success": true}'
+    script.write_text(
+        json.dumps({"text": text, "tokens": [[text[:-5], 1], ["true", 0.9], ["}", 1]]}), "utf-8"
+    )
+    labels = tmp_path / "labels.jsonl"
+    labels.write_bytes(label_lines(label(number, number > 0, 0.9) for number in range(4)))
+    arguments = ["calibrate", "--labels", str(labels), "--out", str(tmp_path / "out"), "--quick"]
+    arguments += ["--runs", str(runs), "--critic"]
+    assert run([*arguments, f"scripted:{script}", "--json"]) == 0  # its next token is never “true”
+    figures = json.loads(capsys.readouterr().out)["quick"]
+    assert (figures["point"]["threshold"], figures["point"]["saved"]["share"]) == (0.5, 0)
+    assert "Quick verdicts" in (tmp_path / "out" / "calibration.html").read_text("utf-8")
+    assert run([*arguments, "oracle"]) == 2
+    assert "--quick needs a critic that continues a reply" in capsys.readouterr().err
+
+
 def test_labels_of_a_verdict_that_could_not_be_read_are_left_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from interleave.bench.calibration.quick import QuicklyJudged, quick_threshold
 from interleave.bench.calibration.report import calibrate, truths
 from interleave.bench.calibration.thresholds import operating_points, point_at, threshold_for
 from interleave.bench.calibration.verdicts import stored_verdicts
@@ -156,3 +157,34 @@ def test_a_calibration_has_everything() -> None:
 def test_labels_that_say_too_little_are_refused(labels: list[Label], problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         calibrate("c", labels, stored_verdicts(labels), wanted="misses", rate=0.1)
+
+
+def quickly(*rows: tuple[bool, bool, float]) -> list[QuicklyJudged]:
+    return [QuicklyJudged(*row, is_fitted=place % 2 == 0) for place, row in enumerate(rows)]
+
+
+def test_no_wrong_image_is_accepted_at_once_that_reasoning_rejects() -> None:
+    judged = quickly(
+        (True, True, 0.99), (True, False, 0.7), (False, False, 0.8), (False, True, 0.95), (True, True, 0.3)
+    )
+    found = quick_threshold(judged)
+    assert found is not None
+    assert found.point.threshold == pytest.approx(0.8) and found.point.threshold > 0.8
+    assert (found.point.saved.share, found.point.saved.of) == (0.4, 5)
+    assert found.point.misses.share == found.point.misses_with_reasoning.share == 0.5
+
+
+def test_a_threshold_of_one_half_may_miss_more_on_the_other() -> None:
+    judged = quickly((True, True, 0.9), (False, False, 0.95), (False, False, 0.6), (True, True, 0.99))
+    found = quick_threshold(judged)
+    assert found is not None and found.held_out is not None
+    assert found.point.misses.share == 0
+    assert found.held_out.threshold == pytest.approx(0.6)
+    assert (found.held_out.misses.share, found.held_out.misses_with_reasoning.share) == (1, 0)
+
+
+def test_without_a_wrong_image_half_is_enough_and_certainty_of_one_leaves_no_threshold() -> None:
+    found = quick_threshold(quickly((True, True, 0.6), (True, True, 0.4)))
+    assert found is not None and found.point.threshold == 0.5
+    assert quick_threshold(quickly((True, True, 1.0), (False, False, 1.0))) is None
+    assert quick_threshold([]) is None

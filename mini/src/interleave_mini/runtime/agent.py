@@ -36,6 +36,7 @@ class OnnxAgent:
             knows_its_price=True,
             # In larger batches, numbers differ in their last digits.
             repeatable=options.batch == 1 and (not options.temperature or options.seed is not None),
+            continues_replies=True,
             concurrency=options.concurrency or batch,
         )
 

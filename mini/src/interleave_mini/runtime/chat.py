@@ -49,8 +49,13 @@ class Tokenizer:
         """Return messages as the template writes them, with the beginning of a reply."""
         return str(self._template.render(messages=messages, add_generation_prompt=True))
 
-    def encode_messages(self, messages: Sequence[Message], image_tokens: Sequence[int]) -> list[int]:
-        """Return the tokens of a conversation, in which each image takes as many as `image_tokens` says."""
+    def encode_messages(
+        self, messages: Sequence[Message], image_tokens: Sequence[int], begun: str = ""
+    ) -> list[int]:
+        """Return the tokens of a conversation, in which each image takes as many as `image_tokens` says.
+
+        `begun` is the beginning of the reply.
+        """
         text = self.render(
             [
                 {"role": message.role, "content": [self._part(part) for part in message.merged]}
@@ -59,7 +64,7 @@ class Tokenizer:
         )
         first, *rest = text.split(IMAGE_TOKEN)
         pieces = [IMAGE_TOKEN * count + piece for count, piece in zip(image_tokens, rest, strict=True)]
-        return self.encode("".join([first, *pieces]))
+        return self.encode("".join([first, *pieces, begun]))
 
     def _part(self, part: Any) -> dict[str, Any]:
         if isinstance(part, Text):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from interleave import BackendError, ImagePart, Message, Reply
+from interleave import BackendError, ImagePart, Reply
 from interleave.local.completions import (
     CompletionRequest,
     downscaled,
@@ -107,7 +107,7 @@ class LanguageModel:
         ]
         features = iter(self._features([image for row in shown for image in row]))
         return [
-            self._prompt(request.messages, [grid for _, grid in row], [next(features) for _ in row])
+            self._prompt(request, [grid for _, grid in row], [next(features) for _ in row])
             for request, row in zip(requests, shown, strict=True)
         ]
 
@@ -122,10 +122,11 @@ class LanguageModel:
         return [found[place] for place in range(len(images))]
 
     def _prompt(
-        self, messages: Sequence[Message], grids: Sequence[Grid], features: Sequence[Floats]
+        self, request: CompletionRequest, grids: Sequence[Grid], features: Sequence[Floats]
     ) -> Prompt:
         merged = [(rows // self._layout.merge, columns // self._layout.merge) for rows, columns in grids]
-        ids = self.tokenizer.encode_messages(messages, [rows * columns for rows, columns in merged])
+        tokens = [rows * columns for rows, columns in merged]
+        ids = self.tokenizer.encode_messages(request.asked, tokens, request.begun)
         embeddings = self._embeddings[ids]
         if features:
             embeddings[np.array(ids) == self._image_id] = np.concatenate(features)

@@ -76,6 +76,15 @@ _SLOT = re.compile(
 )
 
 
+class QuickVerdict(Value):
+    """How a critic says without its reasoning whether an image is right."""
+
+    prefix: str
+    """The beginning of a reply, which the critic continues."""
+    accepts: str
+    """The next words, if it accepts."""
+
+
 class PackDescription(Value):
     """The `pack.toml` of a pack."""
 
@@ -94,6 +103,8 @@ class PackDescription(Value):
     assets: bool | None = None
     """Whether planners are asked for assets, scenes and lettering if a run needs them. `None`: as in the
     extended pack, unless this pack has its own planner prompts."""
+    quick: QuickVerdict | None = None
+    """Its critic's quick verdicts. `None`: as in the extended pack, if there are any."""
     chapters: bool = True
     """Whether its planner accepts the default pack's prompt for plans in chapters."""
     single_frames: int | None = Field(default=None, ge=2)
@@ -220,6 +231,8 @@ def read_pack(folder: Path, *, base: PromptPack | None = None) -> PromptPack:
     description = read_description(folder / "pack.toml")
     if base and description.answers is None:
         description = description.model_copy(update={"answers": base.answers})
+    if base and description.quick is None:
+        description = description.model_copy(update={"quick": base.description.quick})
     if description.assets is None:
         plans = any((folder / f"{name}.md").is_file() for name in PLANNER_PROMPTS)
         inherited = bool(base and base.description.assets and not plans)

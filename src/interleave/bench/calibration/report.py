@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from interleave import InputError
+from interleave.bench.calibration.quick import QuicklyJudged, QuickThreshold, quick_threshold
 from interleave.bench.calibration.thresholds import (
     OperatingPoint,
     Threshold,
@@ -43,6 +44,7 @@ class JudgedLabel:
     right: bool
     accepted: bool
     confidence: float
+    quick: float | None
 
 
 class ScaledErrors(Value):
@@ -75,6 +77,8 @@ class Calibration(Value):
     points: tuple[OperatingPoint, ...]
     threshold: Threshold
     scaled: tuple[ScaledErrors, ...]
+    quick: QuickThreshold | None = None
+    """From which probability on images may be accepted at once. `None`: the critic cannot be asked so."""
 
 
 def in_first_half(run: str) -> bool:
@@ -108,7 +112,7 @@ def calibrate(
     """Compute all figures. Raises `InputError` if the labels do not allow it."""
     truth = truths(labels)
     judged = [
-        JudgedLabel(subject.run, right, verdict.accepted, verdict.confidence)
+        JudgedLabel(subject.run, right, verdict.accepted, verdict.confidence, verdict.quick)
         for subject, right in truth.items()
         if right is not None
         and (verdict := verdicts.get(subject)) is not None
@@ -138,6 +142,13 @@ def calibrate(
             wanted, rate, confidences, right, [in_first_half(each.run) for each in judged]
         ),
         scaled=tuple(each for method in FITS if (each := _scaled(method, judged, bins)) is not None),
+        quick=quick_threshold(
+            [
+                QuicklyJudged(each.right, each.accepted, each.quick, in_first_half(each.run))
+                for each in judged
+                if each.quick is not None
+            ]
+        ),
     )
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from interleave import Critic, CriticInput, InputError, Outcome, StorageError
+from interleave import ConfigurationError, Critic, CriticInput, InputError, Outcome, StorageError
 from interleave.bench.labels import CriticVerdict, Kind, Label, Subject
 from interleave.plugin import (
     LoadedAgent,
@@ -43,6 +43,7 @@ class VerdictLine(Value):
     attempt: int
     outcome: Outcome
     confidence: float | None = None
+    quick: float | None = None
 
     @property
     def subject(self) -> Subject:
@@ -61,7 +62,9 @@ def stored_verdicts(labels: Iterable[Label]) -> dict[Subject, CriticVerdict]:
 def readable(lines: Iterable[VerdictLine]) -> dict[Subject, CriticVerdict]:
     """Return the verdicts of readable lines."""
     return {
-        line.subject: CriticVerdict(accepted=line.outcome is Outcome.ACCEPTED, confidence=line.confidence)
+        line.subject: CriticVerdict(
+            accepted=line.outcome is Outcome.ACCEPTED, confidence=line.confidence, quick=line.quick
+        )
         for line in lines
         if line.outcome is not Outcome.UNREADABLE
     }
@@ -131,6 +134,11 @@ class VerdictFile:
             except ValidationError:  # cut off by a crash
                 continue
 
+    def has(self, subject: Subject, *, quick: bool = False) -> bool:
+        """Return whether an attempt is judged; with `quick`, also before reasoning."""
+        line = self.lines.get(subject)
+        return line is not None and (line.quick is not None or not quick)
+
     def add(self, line: VerdictLine) -> None:
         """Append a verdict and sync it to disk."""
         try:
@@ -158,11 +166,12 @@ async def judge_attempts(
     file: VerdictFile,
     critic: LoadedAgent[Critic],
     *,
+    quick: bool = False,
     concurrency: int = DEFAULT_CONCURRENCY,
     report: Callable[[int, int], None] = lambda done, total: None,
 ) -> None:
-    """Judge attempts that have no stored verdict, concurrently."""
-    left = [subject for subject in dict.fromkeys(subjects) if subject not in file.lines]
+    """Judge attempts that have no stored verdict, concurrently; with `quick`, also before reasoning."""
+    left = [subject for subject in dict.fromkeys(subjects) if not file.has(subject, quick=quick)]
     slots = asyncio.Semaphore(min(concurrency, critic.concurrency or concurrency))
     done = 0
 
@@ -171,6 +180,7 @@ async def judge_attempts(
         async with slots:
             seen = await asyncio.to_thread(folders.critic_input, subject)
             verdict = await critic.agent.judge(seen)
+            probability = await _quick_probability(critic.agent, seen) if quick else None
             file.add(
                 VerdictLine(
                     run=subject.run,
@@ -178,12 +188,22 @@ async def judge_attempts(
                     attempt=subject.attempt or 0,
                     outcome=verdict.outcome,
                     confidence=verdict.confidence,
+                    quick=probability,
                 )
             )
             done += 1
             report(done, len(left))
 
     await _all_or_none([one(subject) for subject in left])
+
+
+async def _quick_probability(critic: Critic, seen: CriticInput) -> float:
+    """Return the probability that an image is right, before the critic has reasoned."""
+    if isinstance(critic, agents.VlmCritic) and critic.judges_quickly:
+        return await critic.quick_probability(seen)
+    raise ConfigurationError(
+        "--quick needs a critic that continues a reply and gives token probabilities: local models do"
+    )
 
 
 async def _all_or_none(work: Sequence[Awaitable[None]]) -> None:

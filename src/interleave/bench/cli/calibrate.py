@@ -51,6 +51,14 @@ def calibrate(
     rejudge: Annotated[
         bool, typer.Option("--rejudge", help="Also judge attempts whose labels have a verdict.")
     ] = False,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick",
+            help="Also find the probability for ?quick=, from which on images are accepted without "
+            "reasoning. Judges all attempts, with two calls each.",
+        ),
+    ] = False,
     concurrency: Annotated[int, typer.Option(min=1, max=4096, help="Concurrent attempts.")] = 16,
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="The folder of the page and of new verdicts.")
@@ -76,7 +84,16 @@ def calibrate(
     folders = [*(runs or ()), Path(), labels.parent]
     if judge is not None:
         return _compare_judge(judge, read, runs or [], json_output)
-    verdicts = _verdicts(read, critic, prompts, folders, rejudge=rejudge, concurrency=concurrency, out=out)
+    verdicts = _verdicts(
+        read,
+        critic,
+        prompts,
+        folders,
+        rejudge=rejudge or quick,
+        quick=quick,
+        concurrency=concurrency,
+        out=out,
+    )
     found = figures_of(
         critic or "the critic of the labels",
         read,
@@ -103,6 +120,7 @@ def _verdicts(
     folders: list[Path],
     *,
     rejudge: bool,
+    quick: bool,
     concurrency: int,
     out: Path,
 ) -> dict[Subject, CriticVerdict]:
@@ -132,7 +150,7 @@ def _verdicts(
     pack = load_pack(runs.choose_pack(config.load_profile(), prompts=prompts, planner=critic, critic=critic))
     file = VerdictFile(out, critic, pack)
     places = RunFolders(tuple(folders))
-    new = [subject for subject in left if subject not in file.lines]
+    new = [subject for subject in left if not file.has(subject, quick=quick)]
     if stored:  # a label without a verdict may be an unreadable one
         there = [subject for subject in new if places.has(subject.run)]
         if absent := len(new) - len(there):
@@ -141,8 +159,8 @@ def _verdicts(
     if new:
         say(f"{count(len(new), 'attempt')} to be judged by {critic}")
         with cli.collapse_retry_messages():
-            judging = judge_attempts(new, places, file, load_critic(critic, pack), concurrency=concurrency)
-            asyncio.run(judging)
+            loaded = load_critic(critic, pack)
+            asyncio.run(judge_attempts(new, places, file, loaded, quick=quick, concurrency=concurrency))
     wanted = set(left)
     return {**stored, **readable(line for line in file.lines.values() if line.subject in wanted)}
 
@@ -174,6 +192,13 @@ def _summary(found: Calibration) -> list[str]:
         f"{number(found.threshold.high)}): false alarms {percent(chosen.false_alarms)}, "
         f"misses {percent(chosen.misses)}",
     ]
+    if found.quick is not None:
+        quick = found.quick.held_out or found.quick.point
+        lines.append(
+            f"quick={number(found.quick.point.threshold)}: {percent(quick.saved)} of the images accepted at "
+            f"once, misses {percent(quick.misses)}, with reasoning {percent(quick.misses_with_reasoning)}"
+            + (" (on the other half)" if found.quick.held_out else "")
+        )
     lines += [
         f"{each.scaling.method} scaling, on the other half: calibration error "
         f"{each.before.calibration:.3f} → {each.after.calibration:.3f}, "
