@@ -23,7 +23,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from interleave import step_counts
 from interleave.agents import prompts
-from interleave_mini import WEIGHTS, plan_audit, plan_check, requests
+from interleave_mini import WEIGHTS, plan_audit, plan_check, plan_mending, requests
 from interleave_mini.language import (
     descriptions,
     effects,
@@ -275,6 +275,10 @@ def reading_tables() -> dict[str, Any]:
         "requests": request_tables(),
         "world": world_tables(),
         "check": check_tables(),
+        "mending": {
+            "mostMends": plan_mending._MOST_MENDS,
+            "expressions": expressions(plan_mending, "_SENTENCE", "_REFERENCE", "_PLACED"),
+        },
     }
 
 
@@ -290,7 +294,7 @@ def vocabulary_tables() -> dict[str, Any]:
         "trained": " ".join(sorted(said.trained)),
         "things": sorted(said.things),
         "meant": {"drawable": list(drawable), "trained": " ".join(trained)},
-        "singular": vocabulary._singular_things(),
+        "oneOfThem": {word: vocabulary._one_of_them(word) for word in sorted(said.things)},
         "lackingSingular": said.singulars,
         "neighbours": {word: list(near) for word, near in said.neighbours.items()},
         "misspelt": said.misspelt,
@@ -305,9 +309,12 @@ def vocabulary_tables() -> dict[str, Any]:
             "knownPhrases": expression(said.known_phrases),
             "askedFor": expression(said.asked_for),
             "wantedColour": expression(said.wanted_colour),
-            **expressions(vocabulary, "_NAMED", "_SPEAKER", "_COMPARED", "_PHRASE_START", "_PHRASE_END"),
+            **expressions(
+                vocabulary, "_NAMED", "_SPEAKER", "_COMPARED", "_PHRASE_START", "_PHRASE_END", "_TITLE"
+            ),
         },
         "pronouns": sorted(vocabulary._PRONOUNS),
+        "beforeAdjectives": sorted(vocabulary._BEFORE_ADJECTIVES),
         "determiners": sorted(vocabulary._DETERMINERS),
         "variants": sorted(vocabulary._VARIANTS),
         "shortestTypo": vocabulary._SHORTEST_TYPO,
@@ -330,6 +337,7 @@ def request_tables() -> dict[str, Any]:
         "offers": list(requests.OFFERS),
         "companions": list(requests.COMPANIONS),
         "referring": requests._REFERRING,
+        "shouted": expression(requests._SHOUTED),
         "mostSentences": own_sentences.MOST_SENTENCES,
         "longestSentence": own_sentences.LONGEST,
         "mostShown": requests.MAX_SHOWN,
@@ -381,6 +389,11 @@ def world_tables() -> dict[str, Any]:
             **expressions(prompts_of_world, "_SENTENCE", "_KEEPING"),
         },
         "done": effects._DONE,
+        "closed": effects.CLOSED,
+        "positions": [short for short, *_ in words.POSITIONS],
+        "toPositions": [words.to_position(short) for short, *_ in words.POSITIONS],
+        "placeNouns": {name: place.noun for name, place in words.ALL_PLACES.items()},
+        "uncountable": sorted(UNCOUNTABLE),
     }
 
 
@@ -406,12 +419,15 @@ def check_tables() -> dict[str, Any]:
         "effects": {
             word: {"shown": sorted(each.shown), "of": sorted(each.of)} for word, each in said.effects.items()
         },
+        "otherwise": sorted(said.otherwise),
+        "motion": sorted(effects.MOTION),
         "riddleTopics": sorted(said.riddle_topics),
         "meantBy": {kind: expression(each) for kind, each in plan_check._MEANT_BY.items()},
         "expressions": {
             **expressions(plan_check, *CHECKS),
             "near": expression(vocabulary._NEAR),
             "notShown": expression(effects._NEGATED),
+            "after": expression(effects._AFTER),
         },
         "accepted": ACCEPTED,
         "certain": plan_audit.CERTAIN,

@@ -12,7 +12,7 @@ import asyncio
 import gzip
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
@@ -45,10 +45,13 @@ from interleave.local.completions import CompletionRequest
 from interleave.pipeline import interleave
 from interleave_mini import WEIGHTS
 from interleave_mini.bench.wider_scenes import wider_operations, wider_scene
+from interleave_mini.language.descriptions import describe
 from interleave_mini.language.effects import shown_by
 from interleave_mini.language.prompts import edit_prompt, scene_prompt
 from interleave_mini.language.vocabulary import language
 from interleave_mini.plan_audit import PlanAudit
+from interleave_mini.plan_check import missing_from
+from interleave_mini.plan_mending import mended
 from interleave_mini.requests import EXAMPLES, accept_request
 from interleave_mini.runtime.bpe import BytePairEncoding
 from interleave_mini.runtime.noise import normal_noise
@@ -84,11 +87,17 @@ REQUESTS = (
     "Draw 3 to 5 steps",
     "Tell it with exactly five pictures, maybe.",
     "Tell a story in twenty-one pictures",
+    "Lucia the rabbit has a carrot",
+    "Ravi's kite breaks",
+    "Look, it is Mr. Potts with a dog",
+    "Swapp the cat and the dog",
+    "A balon and a raabit are very soggy",
 )
 STORIES = (
     "A cat sleeps on the beach. A dog comes. The dog wakes the cat.",
     "My story:\n1. A red car stands in the city\n2. Night falls",
     "Please illustrate this: Mia has a dog. It is wet. Mr. Fox laughs at it.",
+    "Mila finds a kite. Then Mila's dog comes.",
     "Draw a cat. Then draw a dog.",
 )
 """The user's own sentences, and commands that are none."""
@@ -105,6 +114,76 @@ QUESTIONS = (
     "A bear with a hat sits on a chair in the snow. The hat falls down. The bear is sad.",
 )
 """Requests of which only the plan is wanted; many of these plans do not fit."""
+MENDED = {
+    "a taken cell": (
+        "A park with a red cat on the left.",
+        "Add a blue dog on the left.",
+        "Move the red cat to the middle.",
+    ),
+    "a second thing to hold": (
+        "A park with a red balloon held by a blue boy on the left.",
+        "Give a green kite to the blue boy.",
+    ),
+    "something for one who is carried": (
+        "A garden with a blue boy under a green tree in the middle.",
+        "Give a red apple to the blue boy.",
+    ),
+    "a carrier that is to be carried": (
+        "A road with a blue boy on a red bicycle on the left and a blue truck on the right.",
+        "Put the red bicycle in the blue truck.",
+    ),
+    "from on to under": (
+        "A bedroom with an orange cat on a brown chair in the middle.",
+        "Put the orange cat under the brown chair.",
+    ),
+    "a closed box": (
+        "A room with a brown box on the left and a red ball on the right.",
+        "Put the red ball in the brown box.",
+    ),
+    "one of several": (
+        "A park with three red balls in the top row and a red girl at the bottom.",
+        "Give the red ball to the red girl.",
+    ),
+    "another state": (
+        "A farm with a brown wet dog in the middle.",
+        "The brown dog turns into a brown happy dog.",
+    ),
+    "a thing that is not there": (
+        "A room with a green man in the middle.",
+        "Give the black hat to the green man.",
+    ),
+    "a gripper that is not there": (
+        "A workbench with a red block on the left and two blue blocks in the bottom row.",
+        "Pick up the red block with the gripper.",
+    ),
+    "a sentence that changes nothing": (
+        "A road with a blue truck on the left.",
+        "Move the blue truck to the right. Turn the blue truck into a blue truck.",
+        "Turn the blue truck into a blue truck.",
+    ),
+    "a full image": (
+        "A farm with three red apples in the top row, three cats in the middle row and three eggs "
+        "in the bottom row.",
+        "Add a cat on the left.",
+    ),
+    "what cannot happen": (
+        "A meadow with a grey rock in the middle.",
+        "Add a red cat in the middle.",
+        "Put a grey mouse under the grey rock.",
+    ),
+}
+"""Prompts of plans whose steps are in each other's way."""
+CHECKED = (
+    ("A bus drove on the road. It got dirty.", "Turn the yellow bus into a yellow dirty bus."),
+    ("A bus stood on the road. It drove.", "Turn the yellow bus into a yellow dirty bus."),
+    ("A bus stood on the road. It drove.", "Move the yellow bus to the right."),
+    ("A bus drove on the road. It broke.", "Turn the yellow bus into a yellow dirty bus."),
+    ("A bus beside a closed door", "Add a brown door in the middle."),
+    ("A bus opens the door", "Add a brown door in the middle."),
+    ("A bus closes the door", "Add a brown door in the middle."),
+    *((f"A bus, {words} bus", "Add a brown door in the middle.") for words in sorted(language().otherwise)),
+)
+"""Requests that a plan with this second step leaves something of out, or does not; the first draws a bus."""
 REPLIES = (
     '<think>A walk: 2.</think><answer>{"execution_plan": ['
     '{"step_number": 1, "step_name": "A", "instruction": null, "prompt": "Draw a cat.", '
@@ -159,6 +238,9 @@ def write(out: Path, asked: list[str], max_attempts: int) -> None:
         **values(),
         "answers": [each for each in recorded() if each.get("text") is None or each["text"].strip()],
         "scenes": [*scenes()],
+        "mended": [mending(prompts) | {"what": what} for what, prompts in MENDED.items()],
+        "mendedAtRandom": [*mendings()],
+        "missing": [missing(*each) for each in CHECKED],
         "plannings": asyncio.run(plannings()),
         "loops": [asyncio.run(loop(verdicts)) for verdicts in VERDICTS],
         "audits": asyncio.run(audits(runs)),
@@ -238,7 +320,41 @@ def scenes() -> Iterator[dict[str, Any]]:
             if operations := wider_operations(scene, rng):
                 prompts.append(edit_prompt(operations, scene, exact=rng.random() < EXACT, rng=rng))
                 scene = apply_all(operations, scene)
-        yield {"prompts": prompts, "scene": as_dict(scene), "shown": sorted(shown_by(prompts))}
+        shown = sorted(shown_by(prompts))
+        yield {"prompts": prompts, "scene": as_dict(scene), "shown": shown, "described": describe(scene)}
+
+
+def mendings() -> Iterator[dict[str, Any]]:
+    """Yield plans whose steps are in another order than they were written for, some of them twice."""
+    rng = Random(1)
+    for _ in range(SCENES):
+        scene = wider_scene(rng)
+        drawn, edits = scene_prompt(scene, rng=rng), list[str]()
+        for _ in range(EDITS):
+            if operations := wider_operations(scene, rng):
+                edits.append(edit_prompt(operations, scene, rng=rng))
+                scene = apply_all(operations, scene)
+        yield mending((drawn, *rng.choices(edits, k=len(edits))))
+
+
+def mending(prompts: Sequence[str]) -> dict[str, Any]:
+    steps = mended(plan_of(prompts)).steps
+    return {
+        "prompts": prompts,
+        "steps": [{"prompt": each.prompt, "instruction": each.instruction} for each in steps],
+    }
+
+
+def missing(text: str, prompt: str) -> dict[str, Any]:
+    """Return what a plan leaves out of a request."""
+    prompts = ("A road with a yellow bus on the left.", prompt)
+    request = accept_request(Request.of(text), {}).as_read
+    return {"asked": text, "prompts": prompts, "missing": missing_from(plan_of(prompts), request)}
+
+
+def plan_of(prompts: Sequence[str]) -> Plan:
+    steps = (PlanStep(number=place, prompt=prompt) for place, prompt in enumerate(prompts, start=1))
+    return Plan(steps=tuple(steps))
 
 
 def as_dict(scene: Scene) -> dict[str, Any]:

@@ -20,6 +20,7 @@ import { Refused } from "./reading/requests";
 import { namedStepCount } from "./reading/steps";
 import { shownBy } from "./world/effects";
 import { CELLS, type Scene } from "./world/scene";
+import { Wording } from "./world/wording";
 
 const VECTORS = process.env.VECTORS ?? "vectors";
 const DIST = process.env.DIST ?? "dist";
@@ -56,7 +57,8 @@ describe("words", () => {
 
 describe("requests and plans", () => {
   const tables = json("words.json") as Tables;
-  const { requests, check, sentences } = readingOf(tables, facts.steps);
+  const { requests, check, mending, sentences } = readingOf(tables, facts.steps);
+  const wording = new Wording(sentences);
 
   test("requests as the planner reads them, and why others are refused", () => {
     for (const { asked, nearest, ...wanted } of vectors.readings) {
@@ -75,12 +77,29 @@ describe("requests and plans", () => {
     }
   });
 
-  test("scenes of prompts, and what they show", () => {
-    for (const { prompts, scene, shown } of vectors.scenes) {
+  test("scenes of prompts, what they show, and their descriptions", () => {
+    for (const { prompts, scene, shown, described } of vectors.scenes) {
       const found = prompts.reduce((before: Scene | null, prompt: string) => sentences.parsePrompt(prompt, before), null);
       expect(found, prompts.join(" ")).toEqual(scene);
       expect(found.cells.length).toBe(CELLS);
       expect([...shownBy(prompts, sentences)].sort(), prompts.join(" ")).toEqual(shown);
+      expect(wording.describe(found)).toBe(described);
+    }
+  });
+
+  test.each(vectors.mended as any[])("a plan is mended: $what", ({ prompts, steps }) => {
+    expect(mending.mended(planOf(prompts)).steps).toMatchObject(steps);
+  });
+
+  test("plans whose steps are in another order", () => {
+    for (const { prompts, steps } of vectors.mendedAtRandom) {
+      expect(mending.mended(planOf(prompts)).steps, prompts.join(" ")).toMatchObject(steps);
+    }
+  });
+
+  test("what a plan leaves out", () => {
+    for (const { asked, prompts, missing } of vectors.missing) {
+      expect(check.missingFrom(planOf(prompts), requests.accept(asked)), asked).toEqual(missing);
     }
   });
 
@@ -107,6 +126,10 @@ describe("requests and plans", () => {
     return typeof found === "string" ? `refused: ${found}` : write(found);
   }
 });
+
+function planOf(prompts: readonly string[]): Plan {
+  return planFrom(["", ...prompts.map((prompt) => [null, prompt, null])]);
+}
 
 function planFrom([reasoning, ...steps]: any[]): Plan {
   return { reasoning, steps: steps.map(([name, prompt, caption], place) => ({ number: place + 1, name, prompt, caption, instruction: null })) };

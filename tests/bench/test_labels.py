@@ -21,7 +21,7 @@ ACCEPT: dict[str, Any] = {
     "other": None,
     "value": True,
     "blind": True,
-    "critic": {"accepted": False, "confidence": 0.31},
+    "critic": {"accepted": False, "confidence": 0.31, "quick": None},
     "prompt": "a green frog",
     "picture": "images/ab12.png",
 }

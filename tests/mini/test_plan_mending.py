@@ -71,6 +71,12 @@ def plan(*prompts: str) -> Plan:
             id="a closed box",
         ),
         pytest.param(
+            "A room with a red ball in a brown open box on the left.",
+            "Turn the brown open box into a brown box.",
+            "Remove the red ball. Turn the brown open box into a brown box.",
+            id="closing a full box",
+        ),
+        pytest.param(
             "A park with three red balls in the top row and a red girl at the bottom.",
             "Give the red ball to the red girl.",
             "Give the red ball at the top left to the red girl.",
@@ -175,3 +181,32 @@ def test_a_planner_returns_the_mended_plan() -> None:
     planner = VlmPlanner(Says(reply), load_pack("mini"), check=PlanCheck())
     made = asyncio.run(planner.plan(Request.of("a red cat, then a blue dog")))
     assert [step.prompt for step in made.steps][1] == "Add a blue dog in the middle."
+
+
+def test_a_prompt_that_mended_changes_nothing_names_what_it_is_about() -> None:
+    made = mended(
+        plan(
+            "A park with two blue dogs in the top row.",
+            "Paint the blue dog blue.",
+            "Night falls. Add a red cat on the left.",
+            "Night falls. The red cat moves to the left. The green bird turns blue.",
+        )
+    )
+    assert made.steps[1].prompt == "Paint the blue dog blue."  # nobody can draw the last one
+
+
+def test_it_need_not_become_night_twice() -> None:
+    made = mended(
+        plan(
+            "A park with two blue dogs in the top row.",
+            "Paint the blue dog blue.",
+            "Night falls.",
+            "Night falls. Add a red cat at the top left.",
+        )
+    )
+    assert [step.prompt for step in made.steps[1:]] == [
+        "Paint the blue dog at the top left blue.",
+        "Night falls.",
+        "Add a red cat on the left.",
+    ]
+    assert impossible_step(made) is None

@@ -331,3 +331,16 @@ def test_true_prompts_short_and_exact_are_never_refused(suite: str) -> None:
     for _ in range(40):
         for step in sample_task(suite, rng).steps:
             refuse_undrawable([step.prompt, refine_prompt(step.scene, step.before)], "mini")
+
+
+@pytest.mark.parametrize(
+    ("typed", "read"),
+    [
+        ("A ROBOT WITH AN UMBRELLA!! in the desert", "a robot with an umbrella!! in the desert"),
+        ("BLACK DINOSAUR NEXT TO A VOLCANO!!!", "black dinosaur next to a volcano!!!"),
+        ("A cat and I", "A cat and I"),
+    ],
+)
+def test_words_in_capitals_are_read_small(typed: str, read: str) -> None:
+    request = accept_request(Request.of(typed), {})
+    assert (request.text, request.as_read.text) == (typed, read)

@@ -80,12 +80,13 @@ export class Engine {
   }
 
   private async plan({ request, nearest, plan: given }: Wish, pause: Pause): Promise<Plan> {
-    const { requests, check, namedSteps } = this.reading;
+    const { requests, check, mending, namedSteps } = this.reading;
     if (given) {
       for (const { prompt } of given.steps) if (prompt !== null) requests.checkPrompt(prompt);
       return given;
     }
     const checks: Checks = {
+      mended: (found) => mending.mended(found),
       wanted: namedSteps,
       question: (asked, found) => check.question(asked, found),
       doubt: async ({ text }, found) => {

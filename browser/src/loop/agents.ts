@@ -29,6 +29,8 @@ export interface CriticInput {
 
 /** What finds out whether a plan fits its request. */
 export interface Checks {
+  /** The plan with slips corrected that change nothing of what is asked for. */
+  mended(plan: Plan): Plan;
   /** The number of steps that a request names, if any. */
   wanted(text: string): number | null;
   /** What to ask the user about a plan, by rule. */
@@ -40,7 +42,7 @@ export interface Checks {
 /** Write the plan of a request. If it has a problem or is doubted, throw `Asked`. */
 export async function plan(model: Model, pack: Pack, request: Accepted, checks: Checks, maxSteps: number, pause: Pause): Promise<Plan> {
   const read = (reply: Reply) => {
-    const found = parsePlan(reply);
+    const found = checks.mended(parsePlan(reply));
     const question = checks.question(request, found);
     if (question) throw new Asked(question, withReading(request, found));
     const problem = problemOf(found, checks.wanted(request.text), maxSteps);

@@ -25,12 +25,16 @@ export interface CheckTables {
   /** Words for a relation → sides of the other thing, as cells around the middle. */
   related: Record<string, number[]>;
   effects: Record<string, { shown: string[]; of: string[] }>;
+  /** Such words with the word after them that mean something else: "break out". */
+  otherwise: string[];
+  /** What is shown of a thing that moves. */
+  motion: string[];
   riddleTopics: string[];
   meantBy: Record<string, Expression>;
   expressions: Record<
     | "thing" | "colour" | "counted" | "coloured" | "colouredAfter" | "moreThanNine" | "negated" | "takenBack"
     | "noThing" | "saidOtherwise" | "putDown" | "relation" | "place" | "notHere" | "robot" | "animal"
-    | "placeNoun" | "near" | "notShown",
+    | "placeNoun" | "near" | "notShown" | "after",
     Expression
   >;
   /** Reasoning of a critic that accepts. */
@@ -62,8 +66,9 @@ export class PlanCheck {
   }
 
   /** What to ask the user about a plan; `null` if no rule finds a problem. */
-  question({ text, captions }: Accepted, plan: Plan): Question | null {
-    const missing = this.missingFrom(plan, text);
+  question(request: Accepted, plan: Plan): Question | null {
+    const { text, captions } = request;
+    const missing = this.missingFrom(plan, request);
     if (missing.length) return this.askedBack(text, plan, `leaves out ${listed(missing.map((each) => `“${each}”`))}`, missing);
     const wanted = captions.length || this.namedSteps(text);
     if (wanted !== null && wanted !== plan.steps.length) {
@@ -103,9 +108,9 @@ export class PlanCheck {
   }
 
   /** What a request names and the plan does not draw, in the request's words. */
-  missingFrom(plan: Plan, request: string): string[] {
+  missingFrom(plan: Plan, request: Accepted): string[] {
     const planned = plannedText(plan);
-    const whole = this.stillMeant(request.replace(this.said.saidOtherwise, " ")).replace(this.said.negated, " ");
+    const whole = this.stillMeant(request.text.replace(this.said.saidOtherwise, " ")).replace(this.said.negated, " ");
     const scenes = this.scenesOf(plan);
     const places = [...this.missingPlaces(whole, planned, scenes)];
     const asked = whole.replace(this.said.place, " "); // "among the trees" asks for no tree
@@ -320,18 +325,37 @@ export class PlanCheck {
     }
   }
 
-  /** The words for what happens that no image shows. */
-  private missingEffects(asked: string, plan: Plan): string[] {
+  /**
+   * The words for what happens that no image shows. The first image of a story in own sentences stands still: "A bus
+   * drove through the desert." needs no more.
+   */
+  private missingEffects({ text, captions }: Accepted, plan: Plan): string[] {
     const shown = shownBy(plan.steps.map((step) => step.prompt ?? ""), this.sentences);
+    const missing = this.notShown(text, shown);
+    if (!captions.length) return missing;
+    const [first, ...others] = text.toLowerCase().split("\n");
+    const atRest = this.notShown(text, new Set([...shown, ...this.tables.motion]));
+    return missing.filter((word) => atRest.includes(word) || !first!.includes(word) || others.join("\n").includes(word));
+  }
+
+  /** The words of a text for what is none of the things shown (`language/effects.py`). */
+  private notShown(asked: string, shown: ReadonlySet<string>): string[] {
     const kinds = this.kindsIn(asked);
     const text = asked.replace(this.said.notShown, (words) => " ".repeat(words.length));
-    const missing = every(WORD, text).filter(([word]) => {
-      const form = this.vocabulary.formsOf(word).find((each) => Object.hasOwn(this.tables.effects, each));
+    const missing = every(WORD, text).filter((found) => {
+      const form = this.vocabulary.formsOf(found[0]).find((each) => Object.hasOwn(this.tables.effects, each));
       const known = form === undefined ? null : this.tables.effects[form]!;
-      if (!known || known.shown.some((each) => shown.has(each))) return false;
+      if (!known || known.shown.some((each) => shown.has(each)) || this.isSaidOtherwise(found)) return false;
       return !known.of.length || known.of.some((kind) => kinds.has(kind));
     });
     return unique(missing.map(([word]) => word.toLowerCase()));
+  }
+
+  /** Whether a word with the one after it means something else: "the storm broke out". */
+  private isSaidOtherwise(found: RegExpExecArray): boolean {
+    const [after] = every(this.said.after, found.input.slice(found.index + found[0].length));
+    if (after?.index !== 0) return false; // before a mark
+    return this.vocabulary.formsOf(found[0]).some((form) => this.tables.otherwise.includes(`${form} ${after[1]!.toLowerCase()}`));
   }
 }
 

@@ -1,6 +1,7 @@
 /** All that reads requests and checks plans, from the tables of the build. */
 
 import { PlanCheck, type CheckTables } from "../loop/plan-check";
+import { PlanMending, type MendingTables } from "../loop/plan-mending";
 import { World, type WorldTables } from "../world/scene";
 import { Sentences } from "../world/sentences";
 import type { SentenceExpressions } from "./own-sentences";
@@ -15,10 +16,12 @@ export interface Tables {
   requests: RequestTables;
   world: WorldTables;
   check: CheckTables;
+  mending: MendingTables;
 }
 export interface Reading {
   requests: Requests;
   check: PlanCheck;
+  mending: PlanMending;
   sentences: Sentences;
   namedSteps(text: string): number | null;
 }
@@ -28,5 +31,6 @@ export function readingOf(tables: Tables, steps: StepTables): Reading {
   const sentences = new Sentences(new World(tables.world));
   const namedSteps = (text: string) => namedStepCount(text, steps);
   const check = new PlanCheck(tables.check, sentences, vocabulary, tables.requests.nounOf, namedSteps);
-  return { requests: new Requests(vocabulary, tables.requests, tables.sentences, check), check, sentences, namedSteps };
+  const requests = new Requests(vocabulary, tables.requests, tables.sentences, check);
+  return { requests, check, mending: new PlanMending(tables.mending, sentences), sentences, namedSteps };
 }

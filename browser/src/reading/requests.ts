@@ -1,6 +1,6 @@
 /** Checks of a request before any model runs (`interleave_mini.requests`). */
 
-import { listed, literally, unique } from "./expressions";
+import { compiled, listed, literally, unique, type Expression } from "./expressions";
 import { OwnSentences, type SentenceExpressions } from "./own-sentences";
 import type { Example, Unknown, Vocabulary } from "./vocabulary";
 
@@ -19,6 +19,7 @@ export interface RequestTables {
   mostShown: number;
   widestWord: number;
   suggested: number;
+  shouted: Expression;
 }
 /** A request as the planner reads it. */
 export interface Accepted {
@@ -50,6 +51,7 @@ export class Refused extends Error {
 export class Requests {
   private readonly sentences: OwnSentences;
   private readonly examples: Example[];
+  private readonly shouted: RegExp;
 
   constructor(
     private readonly vocabulary: Vocabulary,
@@ -58,6 +60,7 @@ export class Requests {
     private readonly nouns: Nouns,
   ) {
     this.sentences = new OwnSentences(sentences, tables.mostSentences, tables.longestSentence);
+    this.shouted = compiled(tables.shouted);
     this.examples = vocabulary.examples.filter((each) => !each.text.startsWith(tables.referring));
   }
 
@@ -67,13 +70,19 @@ export class Requests {
     const wrong = vocabulary.corrections(request);
     const unknown = nearest ? vocabulary.unknownWords(vocabulary.corrected(request, wrong), true) : [];
     const exchanged = Object.entries(this.exchanges(request, unknown));
-    const read = (text: string) => vocabulary.corrected(exchanged.reduce((said, [word, near]) => this.replaced(said, word, near), text), wrong);
+    const exchange = (text: string) => exchanged.reduce((said, [word, near]) => this.replaced(said, word, near), text);
+    const read = (text: string) => this.withoutShouting(vocabulary.corrected(exchange(text), wrong));
     const captions = this.sentences.in(request) ?? [];
     const text = captions.length
       ? captions.map((each, place) => `${place + 1}. ${read(each).replace(/[ .!?…]+$/, "")}`).join("\n")
       : read(request);
     this.check(text);
     return { text, captions, notes: [...this.notes(wrong, exchanged), ...this.leftOutNote(read(request))] };
+  }
+
+  /** Known words in capitals are written small, as the planner has learned them. */
+  private withoutShouting(text: string): string {
+    return text.replace(this.shouted, (word) => (this.vocabulary.isKnown(word) ? word.toLowerCase() : word));
   }
 
   /** Throw `Refused` for a prompt with words that the miniature does not know. */

@@ -13,7 +13,7 @@ export interface VocabularyTables {
   trained: string;
   things: string[];
   meant: { drawable: string[]; trained: string };
-  singular: Record<string, string>;
+  oneOfThem: Record<string, string>;
   lackingSingular: Record<string, string>;
   neighbours: Record<string, string[]>;
   misspelt: Record<string, string>;
@@ -27,10 +27,11 @@ export interface VocabularyTables {
   /** Requests, and by number of wordings the words that so many of them have. */
   examples: { text: string; wordings: number; counts: Record<string, string> }[];
   expressions: Record<
-    "knownPhrases" | "askedFor" | "wantedColour" | "named" | "speaker" | "compared" | "phraseStart" | "phraseEnd",
+    "knownPhrases" | "askedFor" | "wantedColour" | "named" | "speaker" | "compared" | "phraseStart" | "phraseEnd" | "title",
     Expression
   >;
   pronouns: string[];
+  beforeAdjectives: string[];
   determiners: string[];
   variants: string[];
   shortestTypo: number;
@@ -75,7 +76,7 @@ export class Vocabulary {
   private readonly harmless: Set<string>;
   private readonly neighbours: Map<string, string[]>;
   private readonly lackingSingular: Map<string, string>;
-  private readonly singular: Map<string, string>;
+  private readonly oneOfThem: Map<string, string>;
   private readonly meantWords: string[][];
   private readonly spokenOf: Set<string>;
   private readonly telling: Map<string, Set<string>>;
@@ -91,7 +92,7 @@ export class Vocabulary {
     this.harmless = setOf(tables.harmless);
     this.neighbours = new Map(Object.entries(tables.neighbours));
     this.lackingSingular = new Map(Object.entries(tables.lackingSingular));
-    this.singular = new Map(Object.entries(tables.singular));
+    this.oneOfThem = new Map(Object.entries(tables.oneOfThem));
     this.meantWords = [tables.meant.drawable, tables.meant.trained.split(" ")];
     this.spokenOf = new Set(tables.spokenOf.map(String));
     this.telling = new Map(Object.entries(tables.telling).map(([topic, words]) => [topic, setOf(words)]));
@@ -222,8 +223,8 @@ export class Vocabulary {
   private wordsButNames(text: string): Found[] {
     const named = new Set(every(this.said.named, text).map((found) => startOf(found, found[1]!)));
     const words = [...text.matchAll(WORD)].map((found) => ({ word: found[0], start: found.index }));
-    const names = new Set(words.filter(({ word, start }) => this.isName(word, start, text)).map(({ word }) => word));
-    return words.filter(({ word, start }) => !named.has(start) && !names.has(without(without(word, "'s"), "’s")));
+    const names = new Set(words.filter(({ word, start }) => this.isName(word, start, text)).map(({ word }) => owner(word)));
+    return words.filter(({ word, start }) => !named.has(start) && !names.has(owner(word)));
   }
 
   /** Whether an English word tells what a thing is like or does: "the apple rots", "a drowsy cat". */
@@ -234,7 +235,7 @@ export class Vocabulary {
     const after = wordsOf(text.slice(start + said.length)).slice(0, 1).map((each) => each.toLowerCase());
     return (
       word.endsWith("ly") ||
-      before.some((each) => this.things.has(each) || this.tables.pronouns.includes(each)) ||
+      before.some((each) => this.things.has(each) || this.tables.pronouns.includes(each) || this.tables.beforeAdjectives.includes(each)) ||
       after.some((each) => this.things.has(each))
     );
   }
@@ -245,7 +246,7 @@ export class Vocabulary {
   }
 
   /** Whether a word belongs to the world or everyday English, or is made of such words. */
-  private isKnown(said: string): boolean {
+  isKnown(said: string): boolean {
     const word = said.toLowerCase().replaceAll("’", "'");
     const plain = bare(word);
     if (this.neighbours.has(this.singularOf(plain)) && !this.trained.has(word) && !this.trained.has(plain)) return false;
@@ -260,9 +261,12 @@ export class Vocabulary {
     const looksSo = /^\p{Lu}/u.test(word) && /\p{Ll}/u.test(rest) && rest === rest.toLowerCase();
     if (!looksSo || this.neighbours.has(this.singularOf(word))) return false;
     const before = text.slice(0, start).replace(/[ \t"'“‘(]+$/, "");
-    if (before && !".!?:…\n".includes(before.at(-1)!)) return true;
-    const after = wordsOf(text.slice(start + word.length)).slice(0, 1).map((each) => each.toLowerCase());
-    if (after.some((each) => this.tables.determiners.includes(each))) return false; // "Swapp the cat and the dog"
+    if (before && (!".!?:…\n".includes(before.at(-1)!) || has(this.said.title, before))) return true;
+    const [after = "", thing = ""] = wordsOf(text.slice(start + word.length)).map((each) => each.toLowerCase());
+    if (this.tables.determiners.includes(after)) { // "Swapp the cat and the dog", but "Lucia the rabbit"
+      const isSomebody = after === "the" && this.things.has(thing);
+      if (!isSomebody || this.meant(word.toLowerCase())) return false;
+    }
     return !this.isEnglish(word) && !this.isLikeAThing(word.toLowerCase()); // "Mia has a dog"
   }
 
@@ -297,12 +301,14 @@ export class Vocabulary {
       const [one, ...others] = new Set(swapped);
       if (one && !others.length) return one;
     }
+    const [doubled, ...more] = this.meantWords[0]!.filter((known) => once(known) === once(word));
+    if (doubled && !more.length) return doubled; // "balon"
     for (const distance of word.length >= longWord ? [1, 2] : [1])
       for (const words of this.meantWords) {
         const near = words.filter((known) => isWithin(word, known, distance));
         const doubled = near.filter((known) => once(known) === once(word)); // "aple": no ape
         const close = doubled.length ? doubled : near;
-        const meanings = new Set(close.map((known) => this.singular.get(known) ?? this.singularOf(known)));
+        const meanings = new Set(close.map((known) => this.oneOfThem.get(known) ?? this.singularOf(known)));
         if (meanings.size === 1) return close.find((known) => known.at(-1) === word.at(-1)) ?? close[0]!;
         const harmless = close.filter((known) => this.harmless.has(known)).sort();
         if (harmless.length) return harmless[0]!; // whichever was meant changes nothing
@@ -343,6 +349,11 @@ export function wordsOf(text: string): string[] {
 
 function without(word: string, ending: string): string {
   return word.endsWith(ending) ? word.slice(0, -ending.length) : word;
+}
+
+/** A word without the ending of an owner: "Mila's". */
+function owner(word: string): string {
+  return without(without(word, "'s"), "’s");
 }
 
 function bare(word: string): string {

@@ -36,6 +36,7 @@ function* seenIn(scene: Scene, world: World): Generator<string> {
   for (const [, thing] of everythingIn(scene)) {
     yield `a ${thing.kind}`;
     if (!world.isUsual(thing)) yield stateOf(thing, world);
+    else if (world.tables.kinds[thing.kind]!.adjectives.includes("open")) yield world.tables.closed;
     if (thing.load) yield thing.load.relation;
   }
   if (scene.background === "night" || scene.background.endsWith(night)) yield "night";

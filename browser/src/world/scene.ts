@@ -57,6 +57,14 @@ export interface WorldTables {
   >;
   /** What an operation shows, where that does not depend on the scene. */
   done: Record<string, string>;
+  /** What a thing shows that could be open. */
+  closed: string;
+  /** Words for each cell: "at the top left" and "to the top left". */
+  positions: string[];
+  toPositions: string[];
+  /** Nouns of backgrounds, with their articles. */
+  placeNouns: Record<string, string>;
+  uncountable: string[];
 }
 export type Operation =
   | { type: "Add"; thing: Thing; cell: number }
@@ -85,6 +93,16 @@ export class Impossible extends InputError {}
 /** An operation that would change nothing. */
 export class AlreadySo extends Impossible {}
 
+/** What a function returns; `null` if that cannot be. */
+export function orNull<T>(run: () => T): T | null {
+  try {
+    return run();
+  } catch (error) {
+    if (error instanceof InputError) return null;
+    throw error;
+  }
+}
+
 /** The things in the cells. */
 export function thingsOf(scene: Scene): [cell: number, thing: Thing][] {
   return scene.cells.flatMap((thing, cell): [number, Thing][] => (thing ? [[cell, thing]] : []));
@@ -97,11 +115,20 @@ export function everythingIn(scene: Scene): [spot: number, thing: Thing][] {
   return [...things, ...loads];
 }
 
+/** The thing at a spot, if there is one. */
+export function thingAt(scene: Scene, spot: number): Thing | null {
+  return (spot < CELLS ? scene.cells[spot] : scene.cells[spot - CELLS]?.load?.thing) ?? null;
+}
+
+export function isFree(scene: Scene, cell: number): boolean {
+  return !scene.cells[cell] && scene.gripper?.column !== cell;
+}
+
 export function carried(thing: Thing): Thing {
   return { ...thing, size: "small" };
 }
 
-function isSame(one: Thing, other: Thing): boolean {
+export function isSame(one: Thing, other: Thing): boolean {
   const parts = ({ kind, colour, size, state, load }: Thing): unknown[] => [kind, colour, size, state, load && [load.relation, parts(load.thing)]];
   return JSON.stringify(parts(one)) === JSON.stringify(parts(other));
 }
@@ -120,7 +147,7 @@ export class World {
 
   /** The thing at a spot; there must be one. */
   at(scene: Scene, spot: number): Thing {
-    const thing = spot < CELLS ? scene.cells[spot] : scene.cells[spot - CELLS]?.load?.thing;
+    const thing = thingAt(scene, spot);
     if (!thing) throw new Impossible("there is nothing to change");
     return thing;
   }
@@ -156,7 +183,7 @@ export class World {
       case "Replace": {
         const old = this.at(scene, operation.cell);
         const thing = operation.cell >= CELLS ? carried(operation.thing) : operation.thing;
-        if (isSame({ ...old, load: null }, thing)) throw new Impossible("it would be replaced by itself");
+        if (isSame({ ...old, load: null }, thing)) throw new AlreadySo("it would be replaced by itself");
         return this.with(scene, operation.cell, this.loaded(thing, old.load));
       }
       case "Resize": {
@@ -179,7 +206,7 @@ export class World {
       }
       case "ChangeState": {
         const thing = this.at(scene, operation.cell);
-        if (operation.state === thing.state) throw new Impossible("it cannot change like that");
+        if (operation.state === thing.state) throw new AlreadySo("it is so already");
         const changed = { ...thing, load: null, state: operation.state };
         return this.with(scene, operation.cell, this.loaded(changed, thing.load));
       }
@@ -187,7 +214,8 @@ export class World {
         if (scene.background === operation.background) throw new AlreadySo("that is the background already");
         return { ...scene, background: operation.background };
       case "Put": {
-        const thing = this.at(scene, operation.cell);
+        const [thing, carrier] = [this.at(scene, operation.cell), thingAt(scene, operation.to)];
+        if (operation.cell === CELLS + operation.to && carrier?.load?.relation === operation.relation) throw new AlreadySo("it is there already");
         if (operation.cell % CELLS === operation.to || thing.load) throw new Impossible("it cannot be carried");
         return this.put(this.with(scene, operation.cell, null), thing, operation.relation, operation.to);
       }
@@ -228,5 +256,5 @@ export class World {
 }
 
 function mustBeFree(scene: Scene, cell: number): void {
-  if (scene.cells[cell] || scene.gripper?.column === cell) throw new Impossible("the place is taken");
+  if (!isFree(scene, cell)) throw new Impossible("the place is taken");
 }

@@ -9,7 +9,7 @@ import {
 type Groups = Record<string, string | undefined>;
 type Reader = (words: Record<string, string>, scene: Scene) => Operation;
 /** A thing as far as it was described. */
-interface Described {
+export interface Described {
   noun: string;
   colour: string | null;
   size: Size | null;
@@ -23,6 +23,7 @@ interface Pattern {
 const MIDDLE = 4;
 
 export class Sentences {
+  private readonly rows: Pattern[];
   private readonly patterns: [name: string, patterns: Pattern[]][];
   private readonly wholes: RegExp[];
   private readonly found: Record<"parts" | "pluralParts" | "thingParts" | "referenceParts" | "relativeParts" | "item" | "more", RegExp>;
@@ -31,13 +32,15 @@ export class Sentences {
 
   constructor(readonly world: World) {
     const { speech, wholes, expressions } = world.tables;
+    const { row, ...others } = speech;
     const { parts, pluralParts, thingParts, referenceParts, relativeParts, item, more } = expressions;
     const whole = { parts, pluralParts, thingParts, referenceParts, relativeParts, item, more };
     this.found = Object.fromEntries(Object.entries(whole).map(([name, each]) => [name, wholly(each)])) as typeof this.found;
     this.wholes = wholes.map(wholly);
     const kinds = Object.entries(world.tables.kinds);
     this.kinds = new Map(kinds.flatMap(([kind, { states }]) => states.map((noun, state) => [noun, [kind, state]])));
-    this.patterns = Object.entries(speech).map(([name, texts]) => [name, texts.map((text) => this.pattern(text))]);
+    this.rows = row!.map((text) => this.pattern(text));
+    this.patterns = Object.entries(others).map(([name, texts]) => [name, texts.map((text) => this.pattern(text))]);
   }
 
   /** The scene a prompt asks for, given the scene before it. */
@@ -128,25 +131,48 @@ export class Sentences {
   }
 
   /** A sentence as operations on a scene. */
-  private parseSentence(said: string, scene: Scene): Operation[] {
+  parseSentence(said: string, scene: Scene): Operation[] {
     const text = normalised(said);
     let [problem, cause]: [string, InputError | undefined] = ["it does not say what to change", undefined];
-    for (const [name, patterns] of this.patterns) {
-      for (const pattern of patterns) {
-        const words = read(pattern, text);
-        if (!words) continue;
-        if (name === "row") return this.row(words);
-        try {
-          const operation = this.readers[name]!(words, scene);
-          this.world.apply(scene, operation);
-          return [operation];
-        } catch (error) {
-          if (!(error instanceof InputError)) throw error;
-          [problem, cause] = [error.message, error];
-        }
+    for (const pattern of this.rows) {
+      const words = read(pattern, text);
+      if (words) return this.row(words);
+    }
+    for (const operationIn of this.matching(text)) {
+      try {
+        const operation = operationIn(scene);
+        this.world.apply(scene, operation);
+        return [operation];
+      } catch (error) {
+        if (!(error instanceof InputError)) throw error;
+        [problem, cause] = [error.message, error];
       }
     }
     throw new NotUnderstood(`${text}: ${problem}`, cause);
+  }
+
+  /** The operations that a sentence may ask for, possible or not. Throws `AlreadySo`. */
+  *readings(text: string, scene: Scene): Generator<Operation> {
+    for (const operationIn of this.matching(normalised(text))) {
+      let operation: Operation;
+      try {
+        operation = operationIn(scene);
+      } catch (error) {
+        if (error instanceof AlreadySo || !(error instanceof InputError)) throw error;
+        continue;
+      }
+      yield operation;
+    }
+  }
+
+  /** A function for each way to read a sentence: from a scene to the operation. */
+  private *matching(text: string): Generator<(scene: Scene) => Operation> {
+    for (const [name, patterns] of this.patterns) {
+      for (const pattern of patterns) {
+        const words = read(pattern, text);
+        if (words) yield (scene) => this.readers[name]!(words, scene);
+      }
+    }
   }
 
   /** "Add three small red apples in the top row". */
@@ -220,14 +246,11 @@ export class Sentences {
   }
 
   /** The spot of "the red cat at the top left" or "the red cat on the brown chair". */
-  private find(scene: Scene, words: string): number {
+  find(scene: Scene, words: string): number {
     const groups = groupsOf(this.found.referenceParts, words);
     if (!groups) throw new NotUnderstood(`not a reference: ${words}`);
     const { what, anchor, relation, where } = groups;
-    const wanted = this.parts(this.found.parts, what!);
-    const fits = (thing: Thing) =>
-      this.world.nounOf(thing) === wanted.noun && (wanted.colour ?? thing.colour) === thing.colour && (wanted.size ?? thing.size) === thing.size;
-    let spots = everythingIn(scene).filter(([, thing]) => fits(thing)).map(([spot]) => spot);
+    let spots = this.fitting(scene, this.parts(this.found.parts, what!));
     if (anchor) {
       const carrier = this.find(scene, anchor);
       const load = carrier < CELLS ? scene.cells[carrier]?.load : null;
@@ -248,7 +271,14 @@ export class Sentences {
     return cell;
   }
 
-  private described(words: string): Described {
+  /** The spots of all things that a description fits. */
+  fitting(scene: Scene, { noun, colour, size }: Described): number[] {
+    const fits = (thing: Thing) =>
+      this.world.nounOf(thing) === noun && (colour ?? thing.colour) === thing.colour && (size ?? thing.size) === thing.size;
+    return everythingIn(scene).filter(([, thing]) => fits(thing)).map(([spot]) => spot);
+  }
+
+  described(words: string): Described {
     const what = groupsOf(this.found.thingParts, words)?.what;
     if (!what) throw new NotUnderstood(`not a thing: ${words}`);
     return this.parts(this.found.parts, what);
@@ -265,7 +295,7 @@ export class Sentences {
   }
 
   /** The thing described; what is not stated is as in `like`, or as is usual for its kind. */
-  private thing({ noun, colour, size }: Described, like?: Thing): Thing {
+  thing({ noun, colour, size }: Described, like?: Thing): Thing {
     const [kind, state] = this.kinds.get(noun)!;
     const usual = like?.kind === kind ? like.colour : this.world.tables.kinds[kind]!.colour;
     return { kind, colour: colour ?? usual, size: size ?? like?.size ?? "large", state, load: null };

@@ -72,14 +72,15 @@ _SOMETHING_NEW = re.compile(rf"\b(?:an?|some|two|three) (?:{_BEFORE} )*{one_of(K
 _NO_THING = re.compile(r"\b(?:world cups?|(?:eiffel|leaning|clock|water) tower)\b", re.IGNORECASE)
 """Names of unrelated things."""
 _PERSON = one_of([noun for noun, kind in KIND_OF.items() if ALL_KINDS[kind].category == "person"])
-_OURS = rf"(?:my|our) (?:[\w-]+ )?{_PERSON}"
+_OURS = rf"(?:my|our) (?:[\w-]+ )?(?:{_PERSON}|pupils|children|kids)"
 _SAID_OTHERWISE = re.compile(
     r"\bbeds? of (?=(?:[\w-]+ ){0,3}(?:flowers|roses|tulips|sunflowers|daisies)\b)"
     r"|(?:^|[,:;.] |\b(?:pictures?|images?|story|tale|comic|poster|worksheet|lesson|cycle) )for "
     r"(?:(?:very |small |little |young )*(?:children|kids|toddlers|pupils)|grandma|grandpa|mum|mom|dad)\b"
     rf"|\bfor {_OURS}\b|\b(?:show|teach|tell|help|explain to) {_OURS}\b|\bto {_OURS}(?=\W*$)"
     rf"|\b(?:{_OURS}|the (?:children|kids|pupils)) "
-    r"(?:ask|asks|asked|is asking|wonder|wonders|wondered|(?:wants?|wanted) (?:it|this|the whole|to see)"
+    r"(?:ask|asks|asked|is asking|wonder|wonders|wondered|would like|draw|drew"
+    r"|(?:wants?|wanted) (?:it|this|the whole|to see)"
     r"|says next|(?:doesn't|does not|don't|do not) like|will (?:love|like|laugh)"
     rf"|(?:is|are|turns?|just turned) (?:\d+|{one_of(NUMBERS[1:])})"
     rf"|(?:has|have) (?:\d+|{one_of(NUMBERS[1:])}) years)\b"

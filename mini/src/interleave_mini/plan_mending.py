@@ -17,13 +17,14 @@ from interleave_mini.language.prompts import parse_prompt
 from interleave_mini.language.references import PLACED, REFERENCE, Style, find, fitting
 from interleave_mini.language.sentences import parse_sentence, readings, say_all
 from interleave_mini.language.words import a, described
-from interleave_mini.world.operations import Add, AlreadySo, ChangeState, Move, Operation, Put, PutNew
+from interleave_mini.world.operations import Add, AlreadySo, ChangeState, Move, Operation, Put, PutNew, Remove
 from interleave_mini.world.scene import CELLS, GRID, Gripper, Relation, Scene, Size, Thing
 from interleave_mini.world.wider import ALL_KINDS, CONTAINERS
 
 _SENTENCE = re.compile(r"(?<=\.)\s+")
 _REFERENCE = re.compile(REFERENCE, re.IGNORECASE)
 _PLACED = re.compile(PLACED, re.IGNORECASE)
+_THE = re.compile(r"^the ", re.IGNORECASE)
 _MOST_MENDS = 3
 """Changes that make room for one operation."""
 
@@ -62,30 +63,37 @@ def _mended(prompts: list[str]) -> list[str]:
 def _prompt(prompt: str, scene: Scene) -> tuple[Scene, str]:
     """Return the scene after a mended prompt, and the prompt; sentences that change nothing are left out."""
     said: list[str] = []
+    unchanged: list[str] = []
     for sentence in _SENTENCE.split(prompt):
         try:
             operations = parse_sentence(sentence, scene)
         except InputError:
-            operations = _operations(sentence, scene)
-            sentence = say_all(operations, scene)
+            operations, sentence = _as_possible(sentence, scene)
         for operation in operations:
             scene = operation.apply(scene)
-        if operations:
-            said.append(sentence)
-    return scene, " ".join(said) or prompt
+        (said if operations else unchanged).append(sentence)
+    return scene, " ".join(said or unchanged)
 
 
-def _operations(sentence: str, scene: Scene) -> tuple[Operation, ...]:
-    """Return operations that do what a sentence says; none if it is so already. Raises `InputError`."""
+def _as_possible(sentence: str, scene: Scene) -> tuple[tuple[Operation, ...], str]:
+    """Return operations that do what a sentence says, and words for them. Raises `InputError`.
+
+    There are no operations if it is so already.
+    """
     problem: InputError | None = None
     for words in (sentence, _with_references(sentence, scene)):
-        for operation in readings(words, scene):
-            try:
-                return tuple(_possible(operation, scene))
-            except AlreadySo:
-                return ()
-            except InputError as error:
-                problem = error
+        try:
+            for operation in readings(words, scene):
+                try:
+                    operations = tuple(_possible(operation, scene))
+                except AlreadySo:
+                    raise
+                except InputError as error:
+                    problem = error
+                    continue
+                return operations, say_all(operations, scene)
+        except AlreadySo:
+            return (), words
     raise problem or InputError(f"nothing fits {sentence!r}")
 
 
@@ -115,6 +123,9 @@ def _with_room(operation: Operation, scene: Scene) -> tuple[Operation | None, Op
             return None, Move(cell, _free_cell(scene, to))
         case Put() | PutNew():
             return _with_room_to_carry(operation, scene)
+        case ChangeState(cell) if (full := scene.at(cell)) and full.load:
+            if full.load.relation is Relation.IN:  # what is in a closed box is not seen
+                return Remove(CELLS + cell), operation
     return None, operation
 
 
@@ -171,7 +182,7 @@ def _meant(found: re.Match[str], scene: Scene) -> str:
     with suppress(InputError):
         find(scene, found[0])
         return found[0]
-    wanted = described(_PLACED.sub("", found[0].removeprefix("the ")))
+    wanted = described(_PLACED.sub("", _THE.sub("", found[0])))
     everything, kind = scene.everything, wanted.thing().kind
     if spots := fitting(scene, wanted):
         return Style().refer(scene, spots[0])

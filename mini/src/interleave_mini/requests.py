@@ -25,6 +25,7 @@ from interleave_mini.language.vocabulary import (
     asked_text,
     corrected,
     corrections,
+    is_known,
     is_plural,
     language,
     left_out,
@@ -74,6 +75,7 @@ SHOWN = 3
 """Maximum requests suggested in a refusal."""
 REAL_MODELS = "For anything else use real models: `interleave models list` lists them."
 
+_SHOUTED = re.compile(r"\b(?:[A-Z]{2,}|A(?= [A-Z]{2}))\b")
 _MARKUP_LINE = re.compile(r"^\s{0,3}(#{1,6}\s.*|>.*|---+|\*.*\*|Step \d+:?)\s*$", re.MULTILINE)
 """Headings, notes and rules of a Markdown document, which belong to no caption."""
 _LEAD = re.compile(r"^\s*(?:#{1,6}\s+)?")
@@ -98,7 +100,8 @@ def accept_request(request: Request, options: Mapping[str, str]) -> Request:
     def read(text: str) -> str:
         for word, near in exchanged.items():
             text = _replaced(text, word, near)
-        return corrected(text, wrong)
+        text = corrected(text, wrong)
+        return text if with_images else _without_shouting(text)
 
     told = None if with_images else own_sentences(request.text)
     if told is not None:
@@ -111,6 +114,11 @@ def accept_request(request: Request, options: Mapping[str, str]) -> Request:
     if parts == request.parts and not captions and not notes:
         return request
     return replace(request, reading=Reading(parts, captions, notes))
+
+
+def _without_shouting(text: str) -> str:
+    """Write known words in capitals small, as the planner has learned them."""
+    return _SHOUTED.sub(lambda found: found[0].lower() if is_known(found[0]) else found[0], text)
 
 
 def _read_part(part: Part, read: Callable[[str], str], *, with_images: bool) -> Part:

@@ -71,7 +71,7 @@ from interleave.runs.resolve import (
 )
 from interleave.runs.folder import IMAGES_FOLDER as IMAGES_FOLDER, image_name as image_name
 from interleave.sources import SourceImages as SourceImages, Start as Start
-from interleave.runs.resolve import is_native as is_native, strictness as strictness
+from interleave.runs.resolve import critic_options as critic_options, is_native as is_native
 from interleave.runs.run import Run as Run
 from interleave.runs.shown_document import (
     ALT_CHARACTERS as ALT_CHARACTERS,

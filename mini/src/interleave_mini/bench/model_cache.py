@@ -143,7 +143,7 @@ class SharedModels:
             critic=agents.critic_from(
                 self._cached_role(chosen.critic, config.critic, "critic"),
                 pack,
-                strict=runs.strictness(config.critic),
+                **runs.critic_options(config.critic).model_dump(),
             ),
             generator=self._cached_generator(config.generator.spec),
         )

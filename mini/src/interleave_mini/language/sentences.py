@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -39,6 +38,7 @@ from interleave_mini.language.words import (
 from interleave_mini.world.kinds import KINDS
 from interleave_mini.world.operations import (
     Add,
+    AlreadySo,
     ChangeBackground,
     ChangeState,
     Move,
@@ -429,10 +429,15 @@ def parse_sentence(text: str, scene: Scene) -> tuple[Operation, ...]:
 
 
 def readings(text: str, scene: Scene) -> Iterator[Operation]:
-    """Yield the operations that a sentence may ask for, possible or not."""
+    """Yield the operations that a sentence may ask for, possible or not. Raises `AlreadySo`."""
     for operation_in in _matching(normalised(text)):
-        with suppress(InputError):
-            yield operation_in(scene)
+        try:
+            operation = operation_in(scene)
+        except AlreadySo:
+            raise
+        except InputError:
+            continue
+        yield operation
 
 
 def _matching(text: str) -> Iterator[Callable[[Scene], Operation]]:

@@ -446,9 +446,11 @@ def _is_name(found: re.Match[str], text: str) -> bool:
     before = text[: found.start()].rstrip(" \t\"'“‘(")
     if before and (before[-1] not in ".!?:…\n" or _TITLE.search(before)):
         return True
-    after = [each.lower() for each in WORD.findall(text[found.end() :])[:1]]
-    if not _DETERMINERS.isdisjoint(after) and _meant(word.lower()):  # "Swapp the cat and the dog"
-        return False
+    after = [each.lower() for each in WORD.findall(text[found.end() :])[:2]]
+    if not _DETERMINERS.isdisjoint(after[:1]):  # "Swapp the cat and the dog", but "Lucia the rabbit"
+        is_somebody = after[0] == "the" and not language().things.isdisjoint(after[1:])
+        if not is_somebody or _meant(word.lower()):
+            return False
     return not is_english(word) and not _is_like_a_thing(word.lower())  # "Mia has a dog"
 
 
@@ -532,7 +534,7 @@ def _meant(word: str) -> str | None:
         for words in _meant_words():
             close = [known for known in words if _within(word, known, distance)]
             close = [known for known in close if _once(known) == _once(word)] or close  # "aple": no ape
-            if len({_one_of_them(known) for known in close}) == 1:  # singular and plural of one word
+            if len({_one_of_them(known) for known in close}) == 1:  # "dogs" and "dog", "dino" and "dinosaur"
                 return next((known for known in close if known[-1] == word[-1]), close[0])
             if harmless := language().harmless.intersection(close):  # whichever was meant changes nothing
                 return min(harmless)
@@ -565,7 +567,9 @@ def _once(word: str) -> str:
 
 
 def _one_of_them(word: str) -> str:
-    return _singular_things().get(word) or language().singular(word)
+    """Return the kind of thing that a word names, or else its singular."""
+    noun = _singular_things().get(word, word)
+    return language().kind_of.get(noun) or language().singular(noun)
 
 
 @cache

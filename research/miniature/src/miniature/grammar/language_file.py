@@ -63,7 +63,7 @@ from miniature.grammar.wider_words import (
     WIDER_PHRASES,
     WIDER_PLACES,
 )
-from miniature.grammar.worked_examples import parsed_examples
+from miniature.grammar.worked_examples import LEARNED, parsed_examples
 
 _GAP = re.compile(r"{[^{}]*}")
 _FEW_TOPICS = 6
@@ -78,7 +78,6 @@ _SMALL_WORDS = frozenset(
 
 
 _NOUNS = NOUN_SYNONYMS | SAME | LIKE
-_WORKED = ("worked", "worked/wider")
 _COMMON = 2
 """Minimum number of worked examples with a word that requests may have."""
 
@@ -165,7 +164,7 @@ def _worked_words() -> frozenset[str]:
     """Return the English words that some worked examples have; the others may be typing errors."""
     found = Counter(
         word
-        for example in parsed_examples(*_WORKED)
+        for example in parsed_examples(*LEARNED)
         for word in {word.lower() for request in example.requests for word in WORD.findall(request)}
     )
     return frozenset(word for word, count in found.items() if count >= _COMMON and word in dictionary())
@@ -219,7 +218,7 @@ def _spoken_of(language: Language) -> list[tuple[str, bool]]:
     said = {language.mention(found) for text in texts for found in language.asked_for.finditer(text)}
     worked = Counter(
         mention
-        for example in parsed_examples(*_WORKED)
+        for example in parsed_examples(*LEARNED)
         for mention in {
             language.mention(found)
             for request in example.requests

@@ -20,7 +20,7 @@ from interleave_mini.language.vocabulary import WORD, Language, contexts_of_noun
 from interleave_mini.language.words import one_of
 from interleave_mini.world.wider import ADJECTIVES, NIGHT
 from miniature.grammar.tasks import sample_training_task
-from miniature.grammar.worked_examples import parsed_examples
+from miniature.grammar.worked_examples import LEARNED, parsed_examples
 
 VERBS: dict[str, tuple[str, ...]] = {
     "sleeping": ("sleep slept asleep", "nap", "snore", "doze"),
@@ -94,6 +94,9 @@ _UNMEANT, _UNMEANT_OF_ALL, _UNMEANT_SHARE = 3, 5, 0.7
 _FEWEST_OTHERWISE, _MOST_SHOWN = 4, 0.5
 """Minimum number of examples with a word and the one after it, and the share of them that show what the word
 alone means, below which both together mean something else."""
+_BEFORE_THINGS = frozenset(
+    ("a", "an", "the", "this", "that", "my", "your", "his", "her", "its", "our", "their", "some", "one")
+)
 _TELLING = 10.0
 """Minimum logarithm of how much less likely the effects of a word were if it meant none."""
 
@@ -118,7 +121,7 @@ def counted_examples(language: Language) -> list[Example]:
     """Return the worked examples of the wider world."""
     return [
         _example(each.requests, [prompt for prompt, _ in each.plan], language)
-        for each in parsed_examples("worked/wider")
+        for each in parsed_examples(*LEARNED[1:])
     ]
 
 
@@ -217,6 +220,8 @@ def said_otherwise(examples: Sequence[Example], effects: Sequence[Mapping[str, A
     said, shown = Counter[str](), Counter[str]()
     for example in examples:
         for phrase in example.phrases:
+            if phrase.partition(" ")[2] in _BEFORE_THINGS:  # "extinguish the": what follows decides
+                continue
             if meant := shown_for.get(phrase.partition(" ")[0]):
                 said[phrase] += 1
                 shown[phrase] += not meant.isdisjoint(example.shown)

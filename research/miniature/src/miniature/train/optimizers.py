@@ -74,7 +74,7 @@ class MuonAndAdamW:
 def orthogonal(matrices: torch.Tensor) -> torch.Tensor:
     """Return nearly orthogonal matrices with the same singular vectors, by Newton-Schulz iteration."""
     a, b, c = NEWTON_SCHULZ
-    found = matrices.bfloat16()
+    found = matrices.bfloat16() if matrices.is_cuda else matrices.float()  # a CPU has no fast bfloat16
     is_tall = found.shape[-2] > found.shape[-1]
     if is_tall:
         found = found.mT
