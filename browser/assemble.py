@@ -62,7 +62,7 @@ LETTER = (
 PROMPTS = ("planner_text", "critic", "reask")
 SENTENCES = (
     *("_ABBREVIATION", "_END", "_MARK", "_INLINE_MARK", "_TO_THE_PAINTER", "_COMMAND", "_ABOUT_STORY"),
-    *("_BRIEFLY", "_TELLS", "_TWO_EVENTS", "_NO_EVENT"),
+    *("_BRIEFLY", "_TELLS", "_TWO_EVENTS", "_NO_EVENT", "_SMALL_END", "_NOT_TOLD_SMALL"),
 )
 CHECKS = (
     *("_THING", "_COLOUR", "COUNTED", "_COLOURED", "_COLOURED_AFTER", "_MORE_THAN_NINE", "NEGATED"),

@@ -98,6 +98,7 @@ STORIES = (
     "My story:\n1. A red car stands in the city\n2. Night falls",
     "Please illustrate this: Mia has a dog. It is wet. Mr. Fox laughs at it.",
     "Mila finds a kite. Then Mila's dog comes.",
+    "mia has a red ball. she is happy. the ball pops\nshe is sad now",
     "Draw a cat. Then draw a dog.",
 )
 """The user's own sentences, and commands that are none."""

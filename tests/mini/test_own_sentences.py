@@ -39,6 +39,8 @@ def test_sentences_are_split_where_they_end(text: str, sentences: list[str]) -> 
         ("1. Take an empty bucket.\n2. Fill it with water.\n3. Bring it to the flower.", 3),
         ("I am a fisherman's son. I get seasick. My father is patient. Could you draw that?", 3),
         ("Please illustrate: Mr Miller has bought a donkey. It does not want to walk.", 2),
+        ("mia has a red balloon. she is happy. the balloon pops. mia is sad", 4),
+        ("i had a blue kite on the beach. it got broken.\nmy dad gave me a red one.", 3),
     ],
 )
 def test_no_sentence_of_a_story_is_joined_or_dropped(text: str, count: int) -> None:
@@ -84,6 +86,10 @@ def test_a_story_is_told_sentence_by_sentence(text: str) -> None:
         "a cat and a dog",
         "A cat sits here, and then a dog comes. Night falls over them.",
         "1. Draw a cat\n2. Make it blue",
+        "a hen. it lays something. surprise, it's an egg",
+        "red fish on the left. green turtle. a boat on top",
+        "draw a cat. make it sad. it is in the garden.",
+        "heyy it is me again. three images: a cat is on a bed. a dog comes. it is night",
         "A cat in the meadow. For second graders.",
         "A red rocket is in the snow. Nothing more.",
         "A butterfly sits under a balloon. My daughter just turned four.",

@@ -4,7 +4,7 @@ import { begins, compiledAll, every, has, type Expression } from "./expressions"
 
 export type SentenceExpressions = Record<
   | "abbreviation" | "end" | "mark" | "inlineMark" | "toThePainter" | "command" | "aboutStory"
-  | "briefly" | "tells" | "twoEvents" | "noEvent",
+  | "briefly" | "tells" | "twoEvents" | "noEvent" | "smallEnd" | "notToldSmall",
   Expression
 >;
 
@@ -17,7 +17,7 @@ export class OwnSentences {
 
   /** The sentences of a story in the user's own words; `null` for any other request. */
   in(text: string): string[] | null {
-    const found = this.listed(text) ?? this.told(text);
+    const found = this.listed(text) ?? this.toldSmall(text) ?? this.told(text);
     if (!found || found.length < 2 || found.length > this.most || found.some((each) => each.length > this.longest)) return null;
     return found.some((each) => has(this.said.twoEvents, each) || has(this.said.noEvent, each)) ? null : found;
   }
@@ -53,6 +53,21 @@ export class OwnSentences {
     return isStory && sentences.every(isStatement) ? sentences : null;
   }
 
+  /** The statements of a story without capital letters: "mia has a dog. he is sad. he runs away". */
+  private toldSmall(text: string): string[] | null {
+    if (has(this.said.notToldSmall, text)) return null;
+    const parts = linesOf(text).flatMap((line) => line.split(this.said.smallEnd));
+    let sentences = parts.map((each) => each.trim()).filter(Boolean);
+    if (sentences.length && this.isInstruction(sentences.at(-1)!)) sentences = sentences.slice(0, -1);
+    const isPlain = (each: string) => wordCount(each) >= 3 && wordCount(each) <= 14 && !this.isCommand(each);
+    const isStory = sentences.length >= 3 && sentences.every(isPlain) && sentences.slice(0, -1).every((each) => each.endsWith("."));
+    return isStory && this.mostlyTell(sentences) ? sentences : null;
+  }
+
+  private mostlyTell(sentences: readonly string[]): boolean {
+    return sentences.filter((each) => has(this.said.tells, each)).length * 3 >= sentences.length * 2;
+  }
+
   private split(line: string): string[] {
     const sentences: string[] = [];
     let start = 0;
@@ -68,13 +83,12 @@ export class OwnSentences {
 
   /** Whether the sentences are lines without full stops, most of which say what somebody does. */
   private areLines(lines: readonly string[], sentences: readonly string[]): boolean {
-    const told = sentences.filter((each) => has(this.said.tells, each)).length;
     return (
       lines.length >= 3 &&
       sentences.length === lines.length &&
       sentences.every((each, place) => each === lines[place]) &&
       lines.every((each) => wordCount(each) >= 3 && !this.isCommand(each) && !"?,:".includes(each.at(-1)!)) &&
-      told * 3 >= lines.length * 2
+      this.mostlyTell(sentences)
     );
   }
 

@@ -20,6 +20,9 @@ _ABBREVIATION = re.compile(
 )
 """A word whose full stop ends no sentence; "I say no." does end."""
 _END = re.compile(r"""(?:\.{3}|…|[.!?])+["'”’)»]*(?=\s|$)""")
+_SMALL_END = re.compile(r"(?<=\w\.)\s+(?=[a-z])")
+_NOT_TOLD_SMALL = re.compile(r"[A-HJ-Z\d:()#?!…]|\.\.")
+"""What stories in small letters do not have, and other requests in small letters often have."""
 _MARK = re.compile(
     r"^\s*(?:[-*•–]\s+|\(?\d{1,2}[.):]\s+|(?:step|picture|image|frame|panel|scene|page)\s+\d{1,2}\s*[.:)–-]\s*)",
     re.IGNORECASE,
@@ -88,7 +91,7 @@ class OwnSentences:
 
 def own_sentences(text: str) -> OwnSentences | None:
     """Return the sentences of a story in the user's own words; `None` for any other request."""
-    found = _listed(text) or _told(text)
+    found = _listed(text) or _told_small(text) or _told(text)
     if found is None or not 2 <= len(found) <= MOST_SENTENCES or any(len(each) > LONGEST for each in found):
         return None
     if any(_TWO_EVENTS.search(each) or _NO_EVENT.search(each) for each in found):
@@ -151,14 +154,34 @@ def _told(text: str) -> list[str] | None:
     return sentences if is_story and all(map(_is_statement, sentences)) else None
 
 
+def _told_small(text: str) -> list[str] | None:
+    """Return the statements of a story without capital letters: "mia has a dog. he is sad. he runs away"."""
+    if _NOT_TOLD_SMALL.search(text):
+        return None
+    sentences = [
+        each.strip() for line in text.splitlines() for each in _SMALL_END.split(line) if each.strip()
+    ]
+    if sentences and _is_instruction(sentences[-1]):
+        sentences = sentences[:-1]
+    is_story = (
+        len(sentences) >= 3
+        and all(3 <= len(each.split()) <= 14 and not _is_command(each) for each in sentences)
+        and all(each.endswith(".") for each in sentences[:-1])
+    )
+    return sentences if is_story and _mostly_tell(sentences) else None
+
+
+def _mostly_tell(sentences: Sequence[str]) -> bool:
+    return sum(_TELLS.search(each) is not None for each in sentences) * 3 >= len(sentences) * 2
+
+
 def _are_lines(lines: Sequence[str], sentences: Sequence[str]) -> bool:
     """Return whether the sentences are lines without full stops, most of which say what somebody does."""
-    told = sum(_TELLS.search(each) is not None for each in sentences)
     return (
         len(lines) >= 3
         and list(sentences) == list(lines)
         and all(len(each.split()) >= 3 and not _is_command(each) and each[-1] not in "?,:" for each in lines)
-        and told * 3 >= len(lines) * 2
+        and _mostly_tell(sentences)
     )
 
 

@@ -279,7 +279,7 @@ def vision(
         typer.Option(
             metavar="NAME,…",
             help="Any of look, compare, check, verdict, audit, audit-plan, done, plan-SUITE, plan-worked, "
-            "plan-newest, plan-wider, plan-frames, again, segment; a repeated name or NAME×N: more often.",
+            "plan-wider, plan-frames, again and segment; a repeated name, or NAME×N, is more frequent.",
         ),
     ] = "look,compare,check,verdict",
     rate: Annotated[float, typer.Option("--learning-rate", min=0, help="Peak learning rate.")] = 1.5e-3,
@@ -291,9 +291,6 @@ def vision(
         float,
         typer.Option(min=0, max=0.9, help="Share of layer outputs left out, against memorising."),
     ] = 0.0,
-    sees_already: Annotated[
-        bool, typer.Option("--keep-vision", help="Leave the vision tower as it is.")
-    ] = False,
     drawings: Annotated[
         int,
         typer.Option(
@@ -326,7 +323,6 @@ def vision(
             rate=rate,
             replays=replays,
             dropout=dropout,
-            sees_already=sees_already,
             workers=workers,
             eval_examples=examine,
             drawings=drawings,

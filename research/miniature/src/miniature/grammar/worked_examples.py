@@ -30,9 +30,8 @@ from miniature.grammar.edits.plain import name_of_step
 
 LEARNED = ("worked", "worked/wider")
 """Examples of the first world and of the wider one; the shipped planner was trained on them."""
-NEWEST = ("worked/newest",)
-"""Examples written since; they move to `worked/wider` when a planner trained on them is shipped."""
-FOLDERS = LEARNED + NEWEST
+FOLDERS = (*LEARNED, "worked/newest")
+"""The newest were written since. They move to `worked/wider` when a planner trained on them is shipped."""
 IMAGE = "a picture"
 """Topic of an example of one image without a named topic."""
 _SENTENCE = re.compile(r"(?<=\.)\s+")
@@ -97,9 +96,9 @@ def _parse_block(block: list[str]) -> WorkedExample:
 
 
 @cache
-def worked_examples(folders: tuple[str, ...] = FOLDERS) -> tuple[WorkedExample, ...]:
+def worked_examples() -> tuple[WorkedExample, ...]:
     """Return all examples without held-out pairs of kind and colour."""
-    return tuple(each for each in parsed_examples(*folders) if not is_held_out(each.steps()))
+    return tuple(each for each in parsed_examples(*FOLDERS) if not is_held_out(each.steps()))
 
 
 def parsed_examples(*folders: str) -> list[WorkedExample]:

@@ -12,7 +12,7 @@ from interleave_mini.language.words import UNCOUNTABLE, one_of, plural
 from interleave_mini.world.kinds import Kind
 from interleave_mini.world.wider import ADJECTIVES, ALL_COLOURS, ALL_KINDS, ALL_NOUNS
 from miniature.grammar.wider_words import LIKE, SAME
-from miniature.grammar.worked_examples import FOLDERS, WorkedExample, is_held_out, worked_examples
+from miniature.grammar.worked_examples import WorkedExample, is_held_out, worked_examples
 from miniature.train.new_words import exchanged_words, has_word
 from miniature.train.varied_examples import FURTHER_WISHES, varied, with_further_wishes
 
@@ -26,11 +26,9 @@ _NAMED = re.compile(rf"\b(?P<colour>{one_of(ALL_COLOURS)}) (?P<noun>{one_of(_NOU
 _PRONOUN = re.compile(r"\b(?:he|him|his|she|hers?|himself|herself)\b", re.IGNORECASE)
 
 
-def sample_worked_example(
-    rng: Random, folders: tuple[str, ...] = FOLDERS
-) -> tuple[str, str, tuple[Step, ...]]:
+def sample_worked_example(rng: Random) -> tuple[str, str, tuple[Step, ...]]:
     """Return topic, request and steps of an example, often with other things and colours."""
-    example = rng.choice(worked_examples(folders))
+    example = rng.choice(worked_examples())
     request = rng.choice(example.requests)
     for _ in range(_TRIES):
         try:

@@ -42,7 +42,6 @@ from interleave_mini.world.operations import apply_all, changes
 from interleave_mini.world.scene import GRID, Gripper, Scene
 from miniature.grammar.negations import with_negation
 from miniature.grammar.tasks import DESCRIBE, sample_training_task
-from miniature.grammar.worked_examples import NEWEST
 from miniature.train.composed_requests import planned_steps, sample_composed_request
 from miniature.train.examples import Example, sample_example
 from miniature.train.made_plans import sample_made_plan
@@ -56,7 +55,6 @@ SEEING = ("look", "compare", "check", "verdict", "audit", "done")
 PLANNING = (
     *(f"plan-{suite}" for suite in (*SUITES, ROBOT)),
     "plan-worked",
-    "plan-newest",
     "plan-wider",
     "plan-frames",
     "again",
@@ -298,10 +296,6 @@ def _worked(rng: Random) -> Exercise:
     return _to_plan("plan-worked", _task_of(*sample_worked_example(rng)), rng)
 
 
-def _newest(rng: Random) -> Exercise:
-    return _to_plan("plan-newest", _task_of(*sample_worked_example(rng, NEWEST)), rng)
-
-
 def _composed(rng: Random) -> Exercise:
     return _to_plan("plan-frames", _task_of(*sample_composed_request(rng)), rng)
 
@@ -501,7 +495,6 @@ _MAKERS: Mapping[str, Callable[[Random], Exercise | None]] = {
     "done": _done,
     **{f"plan-{suite}": _planning(suite) for suite in (*SUITES, ROBOT)},
     "plan-worked": _worked,
-    "plan-newest": _newest,
     "plan-wider": _wider,
     "plan-frames": _composed,
     "audit-plan": _audit_plan,

@@ -84,8 +84,6 @@ class VisionPretraining:
     """Maximum repetitions of an earlier batch while the next new one is made."""
     dropout: float = 0.0
     """Share of a layer's outputs that are left out, against learning requests by heart."""
-    sees_already: bool = False
-    """Whether the vision tower stays as it is."""
     aux_weight: float = 1.0
     """Weight of the auxiliary loss relative to that of the answers."""
     eval_examples: int = 2048
@@ -462,8 +460,6 @@ def _train(
     device: str,
     save: Callable[[Any], None],
 ) -> None:
-    if settings.sees_already:
-        trainer.model.model.visual.requires_grad_(False)
     aux_head = AuxHead(trainer.model.model.visual, device)
     parameters = [*trainer.model.parameters(), *aux_head.head.parameters()]
     optimizer = MuonAndAdamW(trainer.model, aux_head.head.parameters(), settings.rate, settings.weight_decay)
