@@ -16,6 +16,11 @@ from interleave_mini.requests import accept_request
         ("The frog waits... and waits. Then it hops!", ["The frog waits... and waits.", "Then it hops!"]),
         ("“Hello!” says the cat. “Who are you?”", ["“Hello!” says the cat.", "“Who are you?”"]),
         ("A cat sits\nA dog comes", ["A cat sits", "A dog comes"]),
+        ("A dog came. it was sad. Then it ran.", ["A dog came.", "it was sad.", "Then it ran."]),
+        (
+            "“Stop.” the cat said. At 5 p.m. the dog came.",
+            ["“Stop.” the cat said.", "At 5 p.m. the dog came."],
+        ),
         ('"Stop." "Why?" J. R. Cat runs.', ['"Stop."', '"Why?"', "J. R. Cat runs."]),
         ("", []),
     ],

@@ -4,7 +4,7 @@ import { begins, compiledAll, every, has, type Expression } from "./expressions"
 
 export type SentenceExpressions = Record<
   | "abbreviation" | "end" | "mark" | "inlineMark" | "toThePainter" | "command" | "aboutStory"
-  | "briefly" | "tells" | "twoEvents" | "noEvent" | "smallEnd" | "notToldSmall",
+  | "briefly" | "tells" | "twoEvents" | "noEvent" | "beginsSmall" | "smallEnd" | "notToldSmall",
   Expression
 >;
 
@@ -74,7 +74,9 @@ export class OwnSentences {
     for (const end of every(this.said.end, line)) {
       const stop = end.index + end[0].length;
       const rest = line.slice(stop).trimStart();
-      if (has(this.said.abbreviation, line.slice(start, stop)) || /^\p{Ll}/u.test(rest)) continue; // “Stop!” said the cat
+      const slipped = /^\s*\p{Lu}/u.test(line.slice(start)) && end[0] === "." && begins(this.said.beginsSmall, rest);
+      const goesOn = /^\p{Ll}/u.test(rest) && !slipped;
+      if (has(this.said.abbreviation, line.slice(start, stop)) || goesOn) continue; // “Stop!” said the cat
       sentences.push(line.slice(start, stop).trim());
       start = stop;
     }

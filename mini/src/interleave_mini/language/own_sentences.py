@@ -20,6 +20,8 @@ _ABBREVIATION = re.compile(
 )
 """A word whose full stop ends no sentence; "I say no." does end."""
 _END = re.compile(r"""(?:\.{3}|…|[.!?])+["'”’)»]*(?=\s|$)""")
+_BEGINS_SMALL = re.compile(r"(?:it|he|she|they)\b")
+"""Words that begin a sentence in spite of a small letter, after one with a capital: "It ran. it fell."."""
 _SMALL_END = re.compile(r"(?<=\w\.)\s+(?=[a-z])")
 _NOT_TOLD_SMALL = re.compile(r"[A-HJ-Z\d:()#?!…]|\.\.")
 """What stories in small letters do not have, and other requests in small letters often have."""
@@ -108,7 +110,9 @@ def _split_line(line: str) -> list[str]:
     sentences, start = [], 0
     for end in _END.finditer(line):
         rest = line[end.end() :].lstrip()
-        if _ABBREVIATION.search(line[start : end.end()]) or (rest and rest[0].islower()):
+        slipped = line[start:].lstrip()[:1].isupper() and end[0] == "." and _BEGINS_SMALL.match(rest)
+        goes_on = rest[:1].islower() and not slipped
+        if _ABBREVIATION.search(line[start : end.end()]) or goes_on:
             continue  # "Mr. Fox", or a quote that goes on: “Stop!” said the cat
         sentences.append(line[start : end.end()].strip())
         start = end.end()
