@@ -62,7 +62,15 @@ LETTER = (
 PROMPTS = ("planner_text", "critic", "reask")
 SENTENCES = (
     *("_ABBREVIATION", "_END", "_MARK", "_INLINE_MARK", "_TO_THE_PAINTER", "_COMMAND", "_ABOUT_STORY"),
-    *("_BRIEFLY", "_TELLS", "_TWO_EVENTS", "_NO_EVENT", "_BEGINS_SMALL", "_SMALL_END", "_NOT_TOLD_SMALL"),
+    *(
+        "_BRIEFLY",
+        "_TELLS",
+        "_TWO_EVENTS",
+        "_NO_EVENT",
+        "_LOWER_CASE_START",
+        "_LOWER_CASE_END",
+        "_NO_LOWER_CASE_STORY",
+    ),
 )
 CHECKS = (
     *("_THING", "_COLOUR", "COUNTED", "_COLOURED", "_COLOURED_AFTER", "_MORE_THAN_NINE", "NEGATED"),
@@ -337,7 +345,7 @@ def request_tables() -> dict[str, Any]:
         "offers": list(requests.OFFERS),
         "companions": list(requests.COMPANIONS),
         "referring": requests._REFERRING,
-        "shouted": expression(requests._SHOUTED),
+        "capitals": expression(requests._CAPITALS),
         "mostSentences": own_sentences.MOST_SENTENCES,
         "longestSentence": own_sentences.LONGEST,
         "mostShown": requests.MAX_SHOWN,

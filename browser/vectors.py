@@ -173,7 +173,7 @@ MENDED = {
         "Put a grey mouse under the grey rock.",
     ),
 }
-"""Prompts of plans whose steps are in each other's way."""
+"""Prompts of plans whose steps conflict."""
 CHECKED = (
     ("A bus drove on the road. It got dirty.", "Turn the yellow bus into a yellow dirty bus."),
     ("A bus stood on the road. It drove.", "Turn the yellow bus into a yellow dirty bus."),

@@ -92,7 +92,7 @@ def test_a_story_is_told_sentence_by_sentence(text: str) -> None:
         "A cat sits here, and then a dog comes. Night falls over them.",
         "1. Draw a cat\n2. Make it blue",
         "a hen. it lays something. surprise, it's an egg",
-        "red fish on the left. green turtle. a boat on top",
+        "a red fish on the left. a green turtle next to it. one boat at the top.",
         "draw a cat. make it sad. it is in the garden.",
         "heyy it is me again. three images: a cat is on a bed. a dog comes. it is night",
         "A cat in the meadow. For second graders.",

@@ -1,4 +1,4 @@
-"""Plans whose steps are in each other's way: room is made, and nothing else changes."""
+"""Conflicts between the steps of a plan are repaired, and nothing else changes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 /**
- * Plans whose steps get in each other's way are mended, so that only what happens decides whether a plan is drawn
+ * Repairs conflicts between the steps of a plan, so that only what happens decides whether it is drawn
  * (`interleave_mini.plan_mending`).
  */
 

@@ -4,7 +4,7 @@ import { begins, compiledAll, every, has, type Expression } from "./expressions"
 
 export type SentenceExpressions = Record<
   | "abbreviation" | "end" | "mark" | "inlineMark" | "toThePainter" | "command" | "aboutStory"
-  | "briefly" | "tells" | "twoEvents" | "noEvent" | "beginsSmall" | "smallEnd" | "notToldSmall",
+  | "briefly" | "tells" | "twoEvents" | "noEvent" | "lowerCaseStart" | "lowerCaseEnd" | "noLowerCaseStory",
   Expression
 >;
 
@@ -17,7 +17,7 @@ export class OwnSentences {
 
   /** The sentences of a story in the user's own words; `null` for any other request. */
   in(text: string): string[] | null {
-    const found = this.listed(text) ?? this.toldSmall(text) ?? this.told(text);
+    const found = this.listed(text) ?? this.toldInLowerCase(text) ?? this.told(text);
     if (!found || found.length < 2 || found.length > this.most || found.some((each) => each.length > this.longest)) return null;
     return found.some((each) => has(this.said.twoEvents, each) || has(this.said.noEvent, each)) ? null : found;
   }
@@ -54,9 +54,9 @@ export class OwnSentences {
   }
 
   /** The statements of a story without capital letters: "mia has a dog. he is sad. he runs away". */
-  private toldSmall(text: string): string[] | null {
-    if (has(this.said.notToldSmall, text)) return null;
-    const parts = linesOf(text).flatMap((line) => line.split(this.said.smallEnd));
+  private toldInLowerCase(text: string): string[] | null {
+    if (has(this.said.noLowerCaseStory, text)) return null;
+    const parts = linesOf(text).flatMap((line) => line.split(this.said.lowerCaseEnd));
     let sentences = parts.map((each) => each.trim()).filter(Boolean);
     if (sentences.length && this.isInstruction(sentences.at(-1)!)) sentences = sentences.slice(0, -1);
     const isPlain = (each: string) => wordCount(each) >= 3 && wordCount(each) <= 14 && !this.isCommand(each);
@@ -74,8 +74,8 @@ export class OwnSentences {
     for (const end of every(this.said.end, line)) {
       const stop = end.index + end[0].length;
       const rest = line.slice(stop).trimStart();
-      const slipped = /^\s*\p{Lu}/u.test(line.slice(start)) && end[0] === "." && begins(this.said.beginsSmall, rest);
-      const goesOn = /^\p{Ll}/u.test(rest) && !slipped;
+      const startsAnew = /^\s*\p{Lu}/u.test(line.slice(start)) && end[0] === "." && begins(this.said.lowerCaseStart, rest);
+      const goesOn = /^\p{Ll}/u.test(rest) && !startsAnew;
       if (has(this.said.abbreviation, line.slice(start, stop)) || goesOn) continue; // “Stop!” said the cat
       sentences.push(line.slice(start, stop).trim());
       start = stop;

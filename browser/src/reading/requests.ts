@@ -19,7 +19,7 @@ export interface RequestTables {
   mostShown: number;
   widestWord: number;
   suggested: number;
-  shouted: Expression;
+  capitals: Expression;
 }
 /** A request as the planner reads it. */
 export interface Accepted {
@@ -51,7 +51,7 @@ export class Refused extends Error {
 export class Requests {
   private readonly sentences: OwnSentences;
   private readonly examples: Example[];
-  private readonly shouted: RegExp;
+  private readonly capitals: RegExp;
 
   constructor(
     private readonly vocabulary: Vocabulary,
@@ -60,7 +60,7 @@ export class Requests {
     private readonly nouns: Nouns,
   ) {
     this.sentences = new OwnSentences(sentences, tables.mostSentences, tables.longestSentence);
-    this.shouted = compiled(tables.shouted);
+    this.capitals = compiled(tables.capitals);
     this.examples = vocabulary.examples.filter((each) => !each.text.startsWith(tables.referring));
   }
 
@@ -71,7 +71,7 @@ export class Requests {
     const unknown = nearest ? vocabulary.unknownWords(vocabulary.corrected(request, wrong), true) : [];
     const exchanged = Object.entries(this.exchanges(request, unknown));
     const exchange = (text: string) => exchanged.reduce((said, [word, near]) => this.replaced(said, word, near), text);
-    const read = (text: string) => this.withoutShouting(vocabulary.corrected(exchange(text), wrong));
+    const read = (text: string) => this.inLowerCase(vocabulary.corrected(exchange(text), wrong));
     const captions = this.sentences.in(request) ?? [];
     const text = captions.length
       ? captions.map((each, place) => `${place + 1}. ${read(each).replace(/[ .!?…]+$/, "")}`).join("\n")
@@ -80,9 +80,9 @@ export class Requests {
     return { text, captions, notes: [...this.notes(wrong, exchanged), ...this.leftOutNote(read(request))] };
   }
 
-  /** Known words in capitals are written small, as the planner has learned them. */
-  private withoutShouting(text: string): string {
-    return text.replace(this.shouted, (word) => (this.vocabulary.isKnown(word) ? word.toLowerCase() : word));
+  /** Known words in capitals are written in lower case, as the planner has learned them. */
+  private inLowerCase(text: string): string {
+    return text.replace(this.capitals, (word) => (this.vocabulary.isKnown(word) ? word.toLowerCase() : word));
   }
 
   /** Throw `Refused` for a prompt with words that the miniature does not know. */

@@ -1,8 +1,8 @@
-"""Mends plans whose steps get in each other's way, so that only what happens decides whether a plan is drawn.
+"""Repairs conflicts between the steps of a plan, so that only what happens decides whether it is drawn.
 
-A small planner loses count of what is where: it adds a thing to a cell that is taken, gives somebody a second
-thing to hold, or speaks of "the red ball" where there are two. What is to happen is clear, and where it
-happens is not what the user asked for: another cell is as good.
+A small planner does not track positions reliably: it adds a thing to an occupied cell, gives a character a
+second thing to hold, or writes "the red ball" where there are two. What should happen is clear, and the user
+did not ask for a particular cell, so another one is as good.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ SHOWN = 3
 """Maximum requests suggested in a refusal."""
 REAL_MODELS = "For anything else use real models: `interleave models list` lists them."
 
-_SHOUTED = re.compile(r"\b(?:[A-Z]{2,}|A(?= [A-Z]{2}))\b")
+_CAPITALS = re.compile(r"\b(?:[A-Z]{2,}|A(?= [A-Z]{2}))\b")
 _MARKUP_LINE = re.compile(r"^\s{0,3}(#{1,6}\s.*|>.*|---+|\*.*\*|Step \d+:?)\s*$", re.MULTILINE)
 """Headings, notes and rules of a Markdown document, which belong to no caption."""
 _LEAD = re.compile(r"^\s*(?:#{1,6}\s+)?")
@@ -101,7 +101,7 @@ def accept_request(request: Request, options: Mapping[str, str]) -> Request:
         for word, near in exchanged.items():
             text = _replaced(text, word, near)
         text = corrected(text, wrong)
-        return text if with_images else _without_shouting(text)
+        return text if with_images else _in_lower_case(text)
 
     told = None if with_images else own_sentences(request.text)
     if told is not None:
@@ -116,9 +116,9 @@ def accept_request(request: Request, options: Mapping[str, str]) -> Request:
     return replace(request, reading=Reading(parts, captions, notes))
 
 
-def _without_shouting(text: str) -> str:
-    """Write known words in capitals small, as the planner has learned them."""
-    return _SHOUTED.sub(lambda found: found[0].lower() if is_known(found[0]) else found[0], text)
+def _in_lower_case(text: str) -> str:
+    """Write known words in capitals in lower case, as the planner has learned them."""
+    return _CAPITALS.sub(lambda found: found[0].lower() if is_known(found[0]) else found[0], text)
 
 
 def _read_part(part: Part, read: Callable[[str], str], *, with_images: bool) -> Part:

@@ -20,11 +20,11 @@ _ABBREVIATION = re.compile(
 )
 """A word whose full stop ends no sentence; "I say no." does end."""
 _END = re.compile(r"""(?:\.{3}|…|[.!?])+["'”’)»]*(?=\s|$)""")
-_BEGINS_SMALL = re.compile(r"(?:it|he|she|they)\b")
-"""Words that begin a sentence in spite of a small letter, after one with a capital: "It ran. it fell."."""
-_SMALL_END = re.compile(r"(?<=\w\.)\s+(?=[a-z])")
-_NOT_TOLD_SMALL = re.compile(r"[A-HJ-Z\d:()#?!…]|\.\.")
-"""What stories in small letters do not have, and other requests in small letters often have."""
+_LOWER_CASE_START = re.compile(r"(?:it|he|she|they)\b")
+"""Words that begin a sentence in lower case after a sentence with a capital: "It ran. it fell."."""
+_LOWER_CASE_END = re.compile(r"(?<=\w\.)\s+(?=[a-z])")
+_NO_LOWER_CASE_STORY = re.compile(r"[A-HJ-Z\d:()#?!…]|\.\.")
+"""What stories in lower case do not have, and other requests in lower case often have."""
 _MARK = re.compile(
     r"^\s*(?:[-*•–]\s+|\(?\d{1,2}[.):]\s+|(?:step|picture|image|frame|panel|scene|page)\s+\d{1,2}\s*[.:)–-]\s*)",
     re.IGNORECASE,
@@ -93,7 +93,7 @@ class OwnSentences:
 
 def own_sentences(text: str) -> OwnSentences | None:
     """Return the sentences of a story in the user's own words; `None` for any other request."""
-    found = _listed(text) or _told_small(text) or _told(text)
+    found = _listed(text) or _told_in_lower_case(text) or _told(text)
     if found is None or not 2 <= len(found) <= MOST_SENTENCES or any(len(each) > LONGEST for each in found):
         return None
     if any(_TWO_EVENTS.search(each) or _NO_EVENT.search(each) for each in found):
@@ -110,8 +110,8 @@ def _split_line(line: str) -> list[str]:
     sentences, start = [], 0
     for end in _END.finditer(line):
         rest = line[end.end() :].lstrip()
-        slipped = line[start:].lstrip()[:1].isupper() and end[0] == "." and _BEGINS_SMALL.match(rest)
-        goes_on = rest[:1].islower() and not slipped
+        starts_anew = line[start:].lstrip()[:1].isupper() and end[0] == "." and _LOWER_CASE_START.match(rest)
+        goes_on = rest[:1].islower() and not starts_anew
         if _ABBREVIATION.search(line[start : end.end()]) or goes_on:
             continue  # "Mr. Fox", or a quote that goes on: “Stop!” said the cat
         sentences.append(line[start : end.end()].strip())
@@ -158,12 +158,12 @@ def _told(text: str) -> list[str] | None:
     return sentences if is_story and all(map(_is_statement, sentences)) else None
 
 
-def _told_small(text: str) -> list[str] | None:
+def _told_in_lower_case(text: str) -> list[str] | None:
     """Return the statements of a story without capital letters: "mia has a dog. he is sad. he runs away"."""
-    if _NOT_TOLD_SMALL.search(text):
+    if _NO_LOWER_CASE_STORY.search(text):
         return None
     sentences = [
-        each.strip() for line in text.splitlines() for each in _SMALL_END.split(line) if each.strip()
+        each.strip() for line in text.splitlines() for each in _LOWER_CASE_END.split(line) if each.strip()
     ]
     if sentences and _is_instruction(sentences[-1]):
         sentences = sentences[:-1]
